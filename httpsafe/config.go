@@ -25,6 +25,17 @@ type config struct {
 	resumes bool   // the Guard resumes abandoned keys: a retry gets further
 }
 
+// checkedConfig panics for a mistake in the arguments of the function who.
+func checkedConfig(who string, g *retrysafe.Guard, scope ScopeFunc, o Options) *config {
+	if scope == nil {
+		panic("httpsafe: " + who + " needs a ScopeFunc; ScopeNone() says that all callers share one scope")
+	}
+	if err := o.Validate(); err != nil {
+		panic(err.Error())
+	}
+	return newConfig(g, scope, o)
+}
+
 func newConfig(g *retrysafe.Guard, scope ScopeFunc, o Options) *config {
 	o = o.WithDefaults()
 	c := &config{

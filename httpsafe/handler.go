@@ -43,12 +43,19 @@ func Unknown(ctx context.Context) error { return override(ctx, retrysafe.ClassUn
 func Ambiguous(ctx context.Context) error { return override(ctx, classUnsure) }
 
 func override(ctx context.Context, c retrysafe.Class) error {
-	r, ok := ctx.Value(recorderKey{}).(*recorder)
+	r, ok := ctx.Value(recorderKey{}).(decider)
 	if !ok {
 		return retrysafe.ErrNoAttempt
 	}
+	r.decide(c)
+	return nil
+}
+
+// decider is told what the handler says of its outcome: a recorder, or a sighting.
+type decider interface{ decide(c retrysafe.Class) }
+
+func (r *recorder) decide(c retrysafe.Class) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.override = c
-	return nil
 }

@@ -26,13 +26,7 @@ import (
 //
 // Middleware panics if scope is nil or if o.Validate returns an error.
 func Middleware(g *retrysafe.Guard, scope ScopeFunc, o Options) func(http.Handler) http.Handler {
-	if scope == nil {
-		panic("httpsafe: Middleware needs a ScopeFunc; ScopeNone() says that all callers share one scope")
-	}
-	if err := o.Validate(); err != nil {
-		panic(err.Error())
-	}
-	c := newConfig(g, scope, o)
+	c := checkedConfig("Middleware", g, scope, o)
 	return func(next http.Handler) http.Handler {
 		if reflect.TypeOf(next) == reflect.TypeOf(http.TimeoutHandler(nil, 0, "")) {
 			panic("httpsafe: http.TimeoutHandler inside of the Middleware answers while its handler still runs: put it around " +

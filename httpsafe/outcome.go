@@ -23,35 +23,48 @@ func (r *recorder) end() (retrysafe.Result, error) {
 	if r.late {
 		return retrysafe.Result{}, errSaved
 	}
-	switch r.class(p) {
-	case retrysafe.ClassRelease:
-		return retrysafe.Result{}, retrysafe.Retryable(errReleased)
-	case classBusy:
-		return retrysafe.Result{}, retrysafe.Retryable(errBusy)
-	case retrysafe.ClassUnknown:
-		return retrysafe.Result{}, retrysafe.Unknown(errUnknown)
-	case classUnsure:
-		if r.m.Ambiguous == retrysafe.AmbiguousRelease {
-			return retrysafe.Result{}, retrysafe.Retryable(errFreed)
-		}
-		return retrysafe.Result{}, retrysafe.Unknown(errUnknown)
+	if err := r.m.endOf(r.class(p)); err != nil {
+		return retrysafe.Result{}, err
 	}
 	return r.resultOf(p), nil
 }
 
+// endOf returns the error by which a response of a class ends the work; nil if the response is stored.
+func (c *config) endOf(class retrysafe.Class) error {
+	switch class {
+	case retrysafe.ClassRelease:
+		return retrysafe.Retryable(errReleased)
+	case classBusy:
+		return retrysafe.Retryable(errBusy)
+	case retrysafe.ClassUnknown:
+		return retrysafe.Unknown(errUnknown)
+	case classUnsure:
+		if c.Ambiguous == retrysafe.AmbiguousRelease {
+			return retrysafe.Retryable(errFreed)
+		}
+		return retrysafe.Unknown(errUnknown)
+	}
+	return nil
+}
+
 // class returns the class of the response. The policy for ambiguous ones is applied.
 func (r *recorder) class(p *response) retrysafe.Class {
-	switch {
-	case r.override != 0:
-		return r.override
-	case p.saysInFlight():
-		return classBusy
-	}
-	class := r.m.class(p)
+	class := r.m.classOf(p, r.override)
 	if class == retrysafe.ClassAmbiguous && r.ctx.Err() != nil && r.m.Ambiguous == retrysafe.AmbiguousStore {
 		return retrysafe.ClassUnknown // most likely the work was interrupted, as by Policy.Timeout
 	}
 	return r.m.Ambiguous.Apply(class)
+}
+
+// classOf returns the class of a response, or what the handler has said that it is; 0: nothing.
+func (c *config) classOf(p *response, said retrysafe.Class) retrysafe.Class {
+	switch {
+	case said != 0:
+		return said
+	case p.saysInFlight():
+		return classBusy
+	}
+	return c.class(p)
 }
 
 // saysInFlight reports whether a response is the refusal of another layer that works under the same key: a guard of

@@ -57,11 +57,13 @@ func (x *exchange) run(_ context.Context, a *retrysafe.Attempt) (result retrysaf
 	return rec.end()
 }
 
+func (x *exchange) handBack(r *http.Request) { handBack(x.r, r) }
+
 // handBack shows outer layers what they would see if they had served the request themselves: pattern and form.
-func (x *exchange) handBack(r *http.Request) {
-	x.r.Pattern = r.Pattern
-	if x.r.MultipartForm == nil {
-		x.r.MultipartForm = r.MultipartForm // whose files net/http removes
+func handBack(outer, inner *http.Request) {
+	outer.Pattern = inner.Pattern
+	if outer.MultipartForm == nil {
+		outer.MultipartForm = inner.MultipartForm // whose files net/http removes
 	}
 }
 

@@ -24,7 +24,7 @@ import (
 // subject is one of those compared.
 type subject struct {
 	name, url, method string
-	keyed             bool
+	keyed, observed   bool
 	beside            *subject // what it is compared with; nil: it is what others are compared with
 	client            *http.Client
 	took, cpu         []time.Duration // of each turn
@@ -54,11 +54,20 @@ func BenchmarkBesideReverseProxy(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
+	seen := httpsafe.NewObservation(guard, httpsafe.ObservationOptions{})
+	defer seen.Shutdown(context.Background())
+	observing, err := proxy.New(guard, httpsafe.ScopeNone(), proxy.Options{
+		Upstream: proxy.Upstream{URL: target}, Observation: seen, Default: proxy.Route{Observed: true},
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
 	for _, callers := range []int{1, 16, 64} {
 		b.Run(fmt.Sprint(callers), func(b *testing.B) {
 			var subjects []*subject
 			for _, s := range []subject{
 				{name: "unkeyed", method: "POST"}, {name: "get", method: "GET"}, {name: "keyed", method: "POST", keyed: true},
+				{name: "observed", method: "POST", keyed: true, observed: true},
 			} {
 				other := s
 				s.beside = &other
@@ -66,8 +75,11 @@ func BenchmarkBesideReverseProxy(b *testing.B) {
 			}
 			for _, s := range subjects {
 				var h http.Handler = ours
-				if s.beside == nil {
+				switch {
+				case s.beside == nil:
 					h = plain
+				case s.observed:
+					h = observing
 				}
 				server := httptest.NewServer(h)
 				defer server.Close()

@@ -44,6 +44,8 @@ type sharing struct {
 	announced []announcement
 	trace     TraceFunc
 	limits    Limits // those that come into force with the route
+
+	observation *httpsafe.Observation // nil: none
 }
 
 func newForwarder(s sharing, route Route, policy retrysafe.Policy) *forwarder {
@@ -150,6 +152,9 @@ func (f *forwarder) modify(res *http.Response) error {
 		return err
 	}
 	entry := logEntryOf(res.Request.Context())
+	if entry == nil && saysNothingHappened(res, nil) {
+		_ = httpsafe.Release(res.Request.Context()) // of an observed request; others have no key
+	}
 	if entry == nil || entry.watch.base == nil || res.StatusCode == http.StatusSwitchingProtocols {
 		return nil
 	}
@@ -211,6 +216,7 @@ func (f *forwarder) answerUnknown(w http.ResponseWriter, r *http.Request, slug h
 	switch {
 	case !hasKey && httpkey.IsSafe(r.Method):
 	case !hasKey:
+		_ = httpsafe.Ambiguous(r.Context()) // of an observed request; others have nothing to decide
 		p.Detail += " Find out whether it ran before you send it again."
 	case f.route.HTTP.Ambiguous == retrysafe.AmbiguousRelease:
 		p.Retryable = true

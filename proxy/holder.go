@@ -116,6 +116,9 @@ func (h *holder) WriteHeader(status int) {
 	_ = h.pause(&h.out, 0, nil)
 }
 
+// Status returns the status of the answer; 0: none yet. httpsafe.Observe asks for it.
+func (h *holder) Status() int { return h.status }
+
 // NoteProblem implements httpsafe.ProblemNoter.
 func (h *holder) NoteProblem(p httpsafe.Problem) { h.refusal = p.Slug }
 

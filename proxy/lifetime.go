@@ -22,12 +22,12 @@ type announcement struct {
 }
 
 // announcements returns what the profiles of guarded routes announce. Routes that announce in the same place are
-// announced with the shortest time, for which all of them replay.
+// announced with the shortest time, for which all of them replay. A route that is observed announces nothing.
 func (o Options) announcements(g *retrysafe.Guard) (all []announcement) {
 	shortest := map[httpsafe.Lifetime]time.Duration{}
 	for _, r := range append(o.Routes[:len(o.Routes):len(o.Routes)], o.Default) {
 		where := r.HTTP.Profile.Lifetime
-		if r.Unguarded || where == (httpsafe.Lifetime{}) {
+		if r.Unguarded || r.Observed || where == (httpsafe.Lifetime{}) {
 			continue
 		}
 		p := g.With(r.policy()).Policy()

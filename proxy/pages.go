@@ -37,7 +37,7 @@ func newPages(
 	mounted := map[string]bool{}
 	for _, r := range append(o.Routes[:len(o.Routes):len(o.Routes)], o.Default) {
 		h := o.published(r, g)
-		if !r.Unguarded {
+		if r.enforces() {
 			name := cmp.Or(r.Pattern, "everything else")
 			routes = append(routes, h.Rules(name, g.With(r.policy()).Policy(), Problems()...))
 		}

@@ -35,6 +35,9 @@ type Options struct {
 	// PublicURL is how clients reach the proxy, such as "https://api.example.com". The types of problems are links to
 	// its policy page. Default: the links are relative.
 	PublicURL string
+	// Observation counts the requests of routes that are Observed, for which it is required. The code that makes it shuts
+	// it down. Default: none.
+	Observation *httpsafe.Observation
 	// Observer is told when a request with a key is forwarded, and what became of it. Default: none.
 	Observer Observer
 	// TraceFunc gives requests with a key their place in traces. Default: none, and trace headers pass unchanged.
@@ -87,7 +90,7 @@ func (p *generation) mount(g *retrysafe.Guard, scope httpsafe.ScopeFunc, o Optio
 	common := sharing{
 		upstream: o.Upstream, transport: o.Transport, buffers: &copyBuffers{}, errorLog: o.ErrorLog,
 		auth: p.auth, admission: p.admission, limits: o.Limits.withDefaults(),
-		announced: o.announcements(g), trace: o.TraceFunc,
+		announced: o.announcements(g), trace: o.TraceFunc, observation: o.Observation,
 	}
 	o.Default.Pattern = ""
 	handler := func(r Route) (*routeHandler, error) {

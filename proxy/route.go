@@ -21,6 +21,12 @@ type Route struct {
 	Upstream *url.URL
 	// Unguarded passes requests through even if they have a key.
 	Unguarded bool
+	// Observed passes requests through as Unguarded does, and Options.Observation counts what would have become of them if
+	// they were guarded: see httpsafe.Observe. The upstream gets none of the headers that attempts have.
+	Observed bool
+	// EnforceFor reports whether the requests of a caller are guarded although the route is Observed. It gets the name that
+	// the ScopeFunc returns. Requests of unknown callers are observed. Default: it is so for no caller.
+	EnforceFor func(caller string) bool
 	// Policy overrides the Guard's in the fields that are set.
 	Policy retrysafe.Policy
 	// HTTP says how keys and answers look. BufferFlushes is set by the proxy: see Stream.
@@ -49,6 +55,9 @@ type Route struct {
 	BodyTimeout time.Duration
 }
 
+// enforces reports whether requests of any caller are guarded.
+func (r Route) enforces() bool { return !r.Unguarded && (!r.Observed || r.EnforceFor != nil) }
+
 const defaultBodyTimeout = 30 * time.Second
 
 // routeHandler serves one route.
@@ -68,6 +77,10 @@ type routeHandler struct {
 	noGuards  bool
 	keyStatus bool             // for clients that ask
 	guard     *retrysafe.Guard // the route's own
+
+	observed   http.Handler // of a route that is observed; nil: it is not
+	scope      httpsafe.ScopeFunc
+	enforceFor func(caller string) bool // nil: for no caller
 }
 
 // newRouteHandler serves a route with its options as they are in force.
@@ -91,7 +104,7 @@ func newRouteHandler(
 		bodyTimeout: orElse(r.BodyTimeout, defaultBodyTimeout),
 		admission:   common.admission,
 		noGuards:    r.Unguarded,
-		keyStatus:   r.KeyStatus && !r.Unguarded,
+		keyStatus:   r.KeyStatus && r.enforces(),
 		guard:       own,
 		options:     o,
 		rules:       o.Rules(r.Pattern, own.Policy()),
@@ -103,9 +116,16 @@ func newRouteHandler(
 	if err := common.limits.fits(r.Pattern, most); err != nil {
 		return nil, err
 	}
-	o.MemoryFunc, o.QuotaFunc = h.takeMemory, h.quota(o.QuotaFunc)
 	h.auth, h.trace, common.options = common.auth, common.trace, h.options
 	h.forward = newForwarder(common, r, own.Policy())
+	if r.Observed && !r.Unguarded {
+		if common.observation == nil {
+			return nil, fmt.Errorf("proxy: route %q is Observed, which needs Options.Observation", r.Pattern)
+		}
+		h.observed = httpsafe.Observe(common.observation.With(own.Policy()), scope, o)(h.forward)
+		h.scope, h.enforceFor = scope, r.EnforceFor
+	}
+	o.MemoryFunc, o.QuotaFunc = h.takeMemory, h.quota(o.QuotaFunc)
 	h.guarded = httpsafe.Middleware(own, callerOf(scope), o)(h.forward)
 	return h, nil
 }
@@ -124,8 +144,11 @@ func (h *routeHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	hold := w.(*holder) // set by Proxy.serveBounded
 	// A request that lacks a required key is refused without being forwarded, so it is treated like one with a key.
 	keyed := !h.noGuards && (h.rules.MayHaveKey(r) || h.rules.Required && h.rules.Guards(r.Method))
-	hold.bodyWithin(h.bodyTimeout, keyed)
+	observed := h.observed != nil && !h.enforces(r)
+	hold.bodyWithin(h.bodyTimeout, keyed && !observed)
 	switch {
+	case observed:
+		h.observed.ServeHTTP(w, r)
 	case h.noGuards:
 		h.forward.ServeHTTP(w, r)
 	case !keyed:
@@ -133,6 +156,15 @@ func (h *routeHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		h.serveKeyed(hold, r)
 	}
+}
+
+// enforces reports whether a request of an observed route is guarded all the same, because of its caller.
+func (h *routeHandler) enforces(r *http.Request) bool {
+	if h.enforceFor == nil || !h.rules.Guards(r.Method) {
+		return false
+	}
+	name, err := h.scope(r)
+	return err == nil && h.enforceFor(name)
 }
 
 // serveKeyed serves a request that seems to have a key, and tells the observer what became of it.

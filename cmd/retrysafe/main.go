@@ -4,7 +4,7 @@
 //
 //	internal/store     opens a store from its URL; the commands store, migrate, check and sweep
 //	internal/keys      the command keys, in this process or through a running proxy
-//	internal/proxycmd, internal/probecmd, internal/outboxcmd, internal/demo  a command each
+//	internal/proxycmd, internal/probecmd, internal/outboxcmd, internal/reportcmd, internal/demo  a command each
 //	internal/cli       what all of them share: streams, exit codes, text, tables
 //	internal/config    the proxy's YAML file
 //	internal/jwtscope  callers by their verified tokens
@@ -40,6 +40,7 @@ import (
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/outboxcmd"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/probecmd"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/proxycmd"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/reportcmd"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/store"
 )
 
@@ -53,6 +54,7 @@ type commands struct {
 	Keys       keys.Cmd         `cmd:"" help:"List and show keys, and resolve those whose outcome is unknown."`
 	Store      store.Cmd        `cmd:"" help:"Move keys to another store, or to more shards, while proxies run."`
 	Outbox     outboxcmd.Cmd    `cmd:"" help:"List the dead letters of an outbox, and redeliver or drop them."`
+	Report     reportcmd.Cmd    `cmd:"" help:"Say what proxies in observe mode would have done with the requests of an API."`
 	Version    versionCmd       `cmd:"" help:"Print the version, or the licenses of all included software."`
 	Completion completionCmd    `cmd:"" help:"Print a completion script for a shell."`
 

@@ -25,6 +25,7 @@ type atWork struct {
 	proxy *proxy.Proxy
 	store *memstore.Store
 	runs  atomic.Int64
+	seen  *httpsafe.Observation
 }
 
 // RoundTrip is the API.
@@ -71,6 +72,8 @@ func work(t *testing.T, settings string, test func(a *atWork)) {
 		a := &atWork{T: t, store: memstore.New(memstore.Options{})}
 		o.Transport = a
 		guard := retrysafe.New(a.store, ofGuard)
+		a.seen = httpsafe.NewObservation(guard, httpsafe.ObservationOptions{})
+		o.Observation = a.seen
 		defer func() { _ = guard.Shutdown(t.Context()) }()
 		if a.proxy, err = proxy.New(guard, httpsafe.ScopeNone(), o); err != nil {
 			t.Fatal(err)
@@ -116,6 +119,16 @@ func TestSettingsAtWork(t *testing.T) {
 			for range 2 {
 				got, _ := a.post("/pay?rid=k-1", "")
 				want(a.T, "answer", got, "201 run 1")
+			}
+		}},
+		"observe": {"{mode: observe}", func(a *atWork) {
+			for n := range 2 {
+				got, _ := a.post("/pay", "", key)
+				want(a.T, "answer", got, fmt.Sprint("201 run ", n+1))
+			}
+			synctest.Wait()
+			for _, c := range a.seen.Counts() {
+				want(a.T, "retries", c.Observed[httpsafe.ObservedRetry], 1)
 			}
 		}},
 		"scope version": {"{scope_version: v2}", func(a *atWork) {

@@ -141,7 +141,7 @@ func (t Route) options(known secrets) proxy.Route {
 			RespondAsync:       t.InFlight.Value.Status,
 		},
 		Policy:    retrysafe.Policy{OnInFlight: t.InFlight.Value.InFlightPolicy},
-		Unguarded: !t.isGuarded(),
+		Unguarded: !t.isGuarded(), Observed: t.observes(), EnforceFor: t.enforced(),
 	}
 	apply(&t, &r)
 	if t.Statuses.Set {

@@ -73,6 +73,7 @@ func (c *Config) checkRoute(r *yamlfile.Reader, t Route, pattern string) {
 	t.checkTimes(r)
 	t.checkRerun(r)
 	t.checkComplete(r)
+	c.checkMode(r, t)
 	if _, err := httpsafe.ProfileByName(t.Profile.Value); t.Profile.Set && err != nil {
 		r.FaultAt(t.Profile.At, err.Error(), "")
 	} else if pattern != "" {
@@ -211,6 +212,13 @@ func (t Route) warnings() (all []yamlfile.Fault) {
 		})
 	}
 	all = append(all, t.leaseWarnings()...)
+	if t.observes() && t.completesUpstream() {
+		all = append(all, yamlfile.Fault{
+			At:      cmp.Or(t.Complete.At, t.Mode.At),
+			Message: "the upstream gets no Retrysafe-Lease with a request that is only observed, and cannot complete its key",
+			Instead: "let the service serve requests without this header as before, or write mode: enforce",
+		})
+	}
 	if method, _, path := splitPattern(t.Pattern.Value); path != "" && method == "" && t.Required.Value && !t.Methods.Set {
 		if open := without(commonMethods, t.rules().Methods); len(open) > 0 {
 			all = append(all, yamlfile.Fault{

@@ -8,6 +8,7 @@
 //	schema.go    describes them for editors
 //	values.go    how the text of a single value is read
 //	patterns.go  routes that would match nothing, or that guard nothing
+//	mode.go      routes that are only observed
 //	check.go     settings that make no sense together
 //	build.go     the options of the proxy that a configuration stands for
 //	reload.go    the files of a configuration, and what a running proxy cannot change

@@ -312,3 +312,35 @@ func FuzzConfig(f *testing.F) {
 		wantSameAgain(t, c)
 	})
 }
+
+// A share of callers is the same in every proxy, is about as large as it says, and stays when it grows. Callers that are
+// named are in it.
+//
+// Seen to fail with caller taken out of what enforced hashes, and with names taken out of enforced.
+func TestEnforceForSplitsByCaller(t *testing.T) {
+	of := func(list string) func(string) bool {
+		c := mustParse(t, "scope: header:X-Tenant\ndefaults: {mode: observe, enforce_for: "+list+"}\n")
+		return c.Defaults.enforced()
+	}
+	ten, again, half := of("[10%, acme]"), of("[acme, 10%]"), of("[50%]")
+	n := 0
+	for i := range 10_000 {
+		caller := fmt.Sprint("caller ", i)
+		want(t, caller+" at another proxy", again(caller), ten(caller))
+		if ten(caller) {
+			n++
+			want(t, caller+" when the share grows", half(caller), true)
+		}
+	}
+	if n < 850 || n > 1150 {
+		t.Errorf("10%% are %d of 10,000", n)
+	}
+	want(t, "acme", ten("acme"), true)
+	want(t, "acme without its name", of("[0.001%]")("acme"), false)
+	want(t, "all", of("[100%]")("caller 1"), true)
+	c := mustParse(t, "scope: header:X\ndefaults: {mode: observe, enforce_for: [10%]}\nroutes:\n  POST /a: {mode: enforce}\n")
+	want(t, "observed", c.overridden()[0].observes(), false)
+	want(t, "callers of a route that is enforced", c.overridden()[0].enforced() == nil, true)
+	c.ObserveAll()
+	want(t, "observed with --observe", c.overridden()[0].observes() && c.Defaults.enforced() == nil, true)
+}

@@ -14,6 +14,7 @@ import (
 var inOtherWays = map[string]string{
 	"Default": "defaults", "Routes": "routes", "Upstream.TLS": "upstream.ca",
 	"Observer": "the log and the metrics", "ErrorLog": "the log", "TraceFunc": "traces", "Transport": "upstream",
+	"Observation": "mode", "Route.Observed": "mode", "Route.EnforceFor": "enforce_for",
 
 	"Route.Pattern": "the name of the route", "Route.Unguarded": "guarded", "Route.BodyTimeout": "limits.body_timeout",
 	"Route.HTTP.Profile.Header": "key.header", "Route.HTTP.Profile.Aliases": "profile", "Route.HTTP.KeySource": "key",

@@ -26,6 +26,14 @@ type Route struct {
 	Upstream Setting[*url.URL] `yaml:"upstream" form:"upstream" sets:"Upstream"`
 	// Guarded: if false, requests pass through and keys are ignored.
 	Guarded Setting[bool] `yaml:"guarded" default:"true"`
+	// Mode is `enforce`, or `observe`: requests pass through as with `guarded: false`, and the proxy counts beside them what
+	// it would have done. What the other settings say is counted and not done, and the upstream gets none of the headers
+	// that they add. Needs `admin`, where the report is. See [observe mode](observe-mode.md).
+	Mode Setting[string] `yaml:"mode" form:"observe|enforce" default:"enforce"`
+	// EnforceFor are callers for whom a route with `mode: observe` is enforced: `[10%, acme]` is a tenth of all callers,
+	// which is the same on every route and in every proxy, and the caller `acme`. An item is a caller as `retrysafe keys
+	// list` shows it, or one share. Default: none.
+	EnforceFor Setting[[]string] `yaml:"enforce_for" form:"enforced"`
 	// Required: if true, a request without a key gets 400. Default: as the profile, false for most.
 	Required Setting[bool] `yaml:"required" sets:"HTTP.Profile.Required"`
 	// Profile is the format of errors and keys: `ietf`, `ietf-strict`, `stripe`, `stripe-v2`, `paypal`, `adyen`,
@@ -231,13 +239,16 @@ type InFlight struct {
 }
 
 // Over returns the route with what it leaves out taken from defaults. Of abandoned and reconcile, which say the same, it
-// takes none if it has the other.
+// takes none if it has the other. A route that is enforced takes no enforce_for.
 func (t Route) Over(defaults Route) Route {
 	switch {
 	case t.Reconcile.Set:
 		defaults.Abandoned = Setting[retrysafe.AbandonedPolicy]{}
 	case t.Abandoned.Set:
 		defaults.Reconcile = Setting[*url.URL]{}
+	}
+	if t.Mode.Set && t.Mode.Value == "enforce" {
+		defaults.EnforceFor = Setting[[]string]{}
 	}
 	inherit(reflect.ValueOf(&t).Elem(), reflect.ValueOf(&defaults).Elem())
 	return t

@@ -40,6 +40,7 @@ var forms = map[string]form{
 	"public URL":    newForm(parsePublicURL, pattern(`^[hH][tT][tT][pP][sS]?://.`)),
 	"scope":         newForm(parseScope, pattern(`^(credential|mtls|aws-access-key|none|jwt:.+|(header|cookie):[A-Za-z0-9_-]+)$`)),
 	"field name":    newForm(parseFieldName, schema{"type": schemaText, "pattern": `^[A-Za-z0-9_-]+$`}),
+	"enforced":      newForm(parseEnforced, schema{"type": schemaText, "pattern": `^([0-9.]+%|.*[^%])$`}),
 	"word":          newForm(parseWord, pattern(`^[A-Za-z0-9_-]+$`)),
 	"status":        newForm(parseStatus, schema{"type": schemaText, "pattern": `^[2-5](xx|[0-9][0-9])$`}),
 	"pointer":       newForm(parsePointer, pattern(`^/`)),

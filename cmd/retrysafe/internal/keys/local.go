@@ -79,7 +79,7 @@ func Unknown(ctx context.Context, store retrysafe.Inspector) (n int64, err error
 			return 0, err
 		}
 		for _, r := range found {
-			if p.Before = r.FirstFence; stateOf(r) == Abandoned {
+			if p.Before = r.FirstFence; stateOf(r) == Abandoned && !httpsafe.IsObservedScope(r.Key.Scope) {
 				n++
 			}
 		}

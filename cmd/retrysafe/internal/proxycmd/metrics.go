@@ -1,6 +1,7 @@
 package proxycmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -146,14 +147,13 @@ func (m *metrics) request(ctx context.Context, e proxy.Event) {
 	if e.Begun {
 		return
 	}
-	route := e.Route
-	if route == "" {
-		route = "everything else"
-	}
 	m.requests.Record(ctx, e.Took.Seconds(), metric.WithAttributeSet(attribute.NewSet(
-		attribute.String("route", route), attribute.String("outcome", what(e)),
+		attribute.String("route", nameOf(e.Route)), attribute.String("outcome", what(e)),
 	)))
 }
+
+// nameOf returns the name of a route for people; that of the default route is empty.
+func nameOf(route string) string { return cmp.Or(route, "everything else") }
 
 // handler serves the metrics as text.
 func (m *metrics) handler() http.Handler {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/httpsafe"
 	"github.com/retrysafe/retrysafe/proxy"
 )
 
@@ -17,6 +18,7 @@ type observation struct {
 	metrics  http.Handler // nil: none
 	watch    func(*retrysafe.Guard) error
 	reloaded func(ctx context.Context, ok bool)
+	count    func(*httpsafe.Observation) error
 	close    func() error
 }
 
@@ -28,6 +30,7 @@ func (p *plan) observe(store retrysafe.Store, traced *traces, log *slog.Logger) 
 		return observation{
 			store: store, observer: trouble, requests: requests, close: func() error { return nil },
 			watch: func(*retrysafe.Guard) error { return nil }, reloaded: func(context.Context, bool) {},
+			count: func(*httpsafe.Observation) error { return nil },
 		}, nil
 	}
 	m, err := newMetrics(store, traced, log)
@@ -46,6 +49,7 @@ func (p *plan) observe(store retrysafe.Store, traced *traces, log *slog.Logger) 
 		},
 		metrics:  m.handler(),
 		watch:    m.watch,
+		count:    m.count,
 		reloaded: m.reloaded,
 		close:    m.close,
 	}, nil

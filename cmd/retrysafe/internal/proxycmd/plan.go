@@ -14,6 +14,7 @@ import (
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/config"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/store"
+	"github.com/retrysafe/retrysafe/httpsafe"
 	"github.com/retrysafe/retrysafe/proxy"
 )
 
@@ -43,8 +44,9 @@ func newPlan(c *config.Config) (*plan, error) {
 	p.tls, noTLS = loadTLS(c.TLS)
 	if noOptions == nil && noGuard == nil {
 		// This proxy serves nothing. Making it checks the routes.
-		_, noOptions = proxy.New(retrysafe.New(nil, p.guard),
-			func(*http.Request) (string, error) { return "", nil }, p.options)
+		guard, o := retrysafe.New(nil, p.guard), p.options
+		o.Observation = httpsafe.NewObservation(guard, httpsafe.ObservationOptions{})
+		_, noOptions = proxy.New(guard, func(*http.Request) (string, error) { return "", nil }, o)
 	}
 	if err := errors.Join(checkScope(c), noOptions, noGuard, noTLS); err != nil {
 		return nil, errors.Join(noStore, cli.Refuse(err))
@@ -129,6 +131,13 @@ func (s *service) open(ctx context.Context) (err error) {
 	if err := seen.watch(guard); err != nil {
 		return fmt.Errorf("metrics: %w", err)
 	}
+	observed, err := startObserving(guard, seen)
+	if err != nil {
+		return fmt.Errorf("metrics: %w", err)
+	}
+	defer observed.stop()
+	p.options.Observation = observed.Observation
+	s.report.Store(observed)
 	p.options.Observer = seen.requests
 	p.options.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug)
 	handler, err := proxy.New(guard, scope, p.options)

@@ -10,6 +10,7 @@
 //	keys.go      serves retrysafe keys while the proxy has a SQLite file open
 //	observe.go   what watches the proxy: logging.go and metrics.go
 //	traces.go    spans of requests
+//	report.go    what observe mode counts, for /report and /metrics
 //	memory.go    the memory limit, and memory that is returned after a burst
 package proxycmd
 
@@ -40,6 +41,7 @@ type Cmd struct {
 	Config   string `env:"RETRYSAFE_CONFIG" placeholder:"FILE" help:"YAML file with all these settings, and with routes."`
 	Check    bool   `help:"Check flags and file, test the store and the upstream, print the configuration in force, and exit."`
 	Schema   bool   `help:"Print a JSON Schema of the file, with which editors complete and check it, and exit."`
+	Observe  bool   `env:"RETRYSAFE_OBSERVE" help:"Enforce nothing, on no route: let every request through, and count what would have been done. See retrysafe report."`
 	Offline  bool   `help:"With --check: do not test the store and the upstream."`
 
 	Watch       bool          `setting:"watch" env:"RETRYSAFE_WATCH" group:"Operation"`
@@ -76,6 +78,10 @@ Examples:
     # several proxies share a database: create its schema first
     retrysafe migrate up --store postgres://owner@db/shop --role app
     retrysafe proxy --upstream http://localhost:3000 --store postgres://app@db/shop
+
+    # without risk: nothing is refused, delayed or replayed, and the report says what would have been
+    retrysafe proxy --upstream http://localhost:3000 --observe --admin 127.0.0.1:8081
+    retrysafe report http://127.0.0.1:8081
 
     # settings for each route
     retrysafe proxy --config proxy.yaml --check
@@ -156,6 +162,9 @@ func (p Cmd) configuration() (*config.Config, error) {
 	if err := p.override(c); err != nil {
 		return nil, err
 	}
+	if p.Observe {
+		c.ObserveAll()
+	}
 	if !c.Upstream.URL.Set {
 		return nil, fmt.Errorf("no upstream: say where requests go, as in --upstream http://localhost:3000")
 	}
@@ -167,6 +176,9 @@ func (p Cmd) configuration() (*config.Config, error) {
 	}
 	if err := c.FillIn(); err != nil {
 		return nil, err
+	}
+	if c.Observes() && !c.Admin.Set {
+		return nil, fmt.Errorf("observe mode needs an address for its report: say where to serve it, as in --admin 127.0.0.1:8081")
 	}
 	for _, to := range c.Upstreams() {
 		if isSelf(to.Value, c.Listen.Value) {

@@ -141,7 +141,8 @@ func (s *service) replace(ctx context.Context, next *plan) error {
 		return fmt.Errorf("scope %s: %w", next.scope.scope, err)
 	}
 	started := s.plan.options
-	next.options.Observer, next.options.TraceFunc, next.options.ErrorLog = started.Observer, started.TraceFunc, started.ErrorLog
+	next.options.Observer, next.options.Observation = started.Observer, started.Observation
+	next.options.TraceFunc, next.options.ErrorLog = started.TraceFunc, started.ErrorLog
 	if err := s.handler.Reload(scope, next.options, s.stopScope); err != nil {
 		stop()
 		return err

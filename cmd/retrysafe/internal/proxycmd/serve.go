@@ -30,6 +30,7 @@ type service struct {
 	handler *proxy.Proxy
 	health  health
 	metrics atomic.Pointer[http.Handler] // nil: none, or not yet
+	report  atomic.Pointer[observing]    // nil: not yet
 
 	public, admin *http.Server
 	adminAddress  string
@@ -107,6 +108,7 @@ func (s *service) listen() error {
 		"store", s.store.Name,
 		"scope", s.config.Scope.Value,
 		"routes", len(s.config.Routes),
+		"observes", s.config.Observes(),
 		"version", cli.Version(),
 	)
 	return nil
@@ -116,6 +118,17 @@ func (s *service) listen() error {
 func (s *service) adminHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", s.health.handler())
+	mux.HandleFunc("GET /report", func(w http.ResponseWriter, r *http.Request) {
+		report, now := s.report.Load(), s.inForce.Load()
+		switch {
+		case report == nil || now == nil:
+			http.Error(w, "the store is not open yet", http.StatusServiceUnavailable)
+		case !now.config.Observes() && len(report.Counts()) == 0:
+			http.NotFound(w, r)
+		default:
+			report.ServeHTTP(w, r)
+		}
+	})
 	if s.config.Metrics.Value {
 		mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
 			if metrics := s.metrics.Load(); metrics != nil {
