@@ -11,6 +11,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/httpsafe"
 	"github.com/retrysafe/retrysafe/proxy"
+	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
 // Iceberg, "CatalogConfig": "idempotency-key-lifetime" is the "Client reuse window for an Idempotency-Key (ISO-8601
@@ -88,6 +89,16 @@ func TestLifetimeIsAnnounced(t *testing.T) {
 	unguarded.Unguarded = true
 	if a := kit(unguarded).send("GET", "/v1/config", "", "Accept-Encoding", "identity"); a.body != config {
 		t.Errorf("nothing is guarded: %s", a.body)
+	}
+	observed := route("POST /a", time.Hour, 0)
+	observed.Observed = true
+	watched := newKit(t, upstream.URL, func(s *setup) {
+		s.options.Routes = []proxy.Route{observed}
+		s.options.Observation = httpsafe.NewObservation(retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{}),
+			httpsafe.ObservationOptions{})
+	})
+	if a := watched.send("GET", "/v1/config", "", "Accept-Encoding", "identity"); a.body != config {
+		t.Errorf("the route is observed: %s", a.body)
 	}
 	if a := kit(route("POST /a", 0, 0)).send("GET", "/v1/config", ""); !strings.Contains(a.body, day) {
 		t.Errorf("the default retention: %s", a.body)

@@ -346,7 +346,8 @@ func TestNamesOfCallersThatAreRefused(t *testing.T) {
 
 // Each setting that a running proxy cannot change is named with its place; the others may differ.
 //
-// Seen to fail with the case of "presence" taken out of fixed, and with fixed not called for a struct inside.
+// Seen to fail with the case of "presence" taken out of fixed, with fixed not called for a struct inside, and with restart taken out
+// of cmp.Or (upstream_key_secret).
 func TestWhatAReloadRefuses(t *testing.T) {
 	filled := func(source string) *Config {
 		c := mustParse(t, source)
@@ -357,7 +358,7 @@ func TestWhatAReloadRefuses(t *testing.T) {
 	}
 	running := filled("store: postgres://me:hidden@db/shop\n")
 	for source, names := range map[string]string{
-		strings.Replace(full, "store: ", "store: postgres://me:hidden@db/other #", 1): "listen admin metrics store h2c log watch traces.otlp traces.sample " +
+		strings.Replace(full, "store: ", "store: postgres://me:hidden@db/other #", 1): "listen admin metrics store upstream_key_secret.file h2c log watch traces.otlp traces.sample " +
 			"tls.cert limits.header_bytes limits.header_timeout limits.idle_timeout",
 		"grace: 1m\nscope: none\nlimits: {memory: 1GiB}\nstore: postgres://me:hidden@db/shop\nlisten: 127.0.0.1:8080\n": "",
 		"upstream: http://x\n": "store",

@@ -94,7 +94,8 @@ const secretKey = "key-of-alice"
 func measureProxy(t *testing.T) *measuredProxy {
 	t.Helper()
 	up, config := clitest.NewAPI(t), filepath.Join(t.TempDir(), "proxy.yaml")
-	text := "routes:\n  POST /payments: {in_flight: reject}\n  POST /reports/{id}: {in_flight: wait:100ms}\n"
+	text := "routes:\n  POST /payments: {in_flight: reject}\n  POST /reports/{id}: {in_flight: wait:100ms}\n" +
+		"  POST /observed: {mode: observe}\n"
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -108,6 +109,9 @@ func measureProxy(t *testing.T) *measuredProxy {
 	clitest.Want(t, "a hit", p.MustPost(secretKey, "amount=1").StatusCode, 201)
 	clitest.Want(t, "another hit", p.MustPost(secretKey, "amount=1").StatusCode, 201)
 	clitest.Want(t, "a mismatch", p.MustPost(secretKey, "amount=2").StatusCode, 422)
+	res, err := p.Client.Post(p.URL+"/observed", "text/plain", nil) // without a key
+	clitest.Must(t, err)
+	res.Body.Close()
 	answered := make(chan clitest.Reply, 2)
 	go func() { answered <- m.hold("/payments") }()
 	go func() { answered <- m.hold("/reports/1") }()

@@ -202,6 +202,27 @@ func TestObservedProxySweeps(t *testing.T) {
 	}
 }
 
+// TestAReloadChangesTheMode: what is observed from a reload on is counted, and stays in the report when the next one
+// enforces.
+//
+// Seen to fail with Observation taken out of replace.
+func TestAReloadChangesTheMode(t *testing.T) {
+	t.Parallel()
+	up := clitest.NewAPI(t)
+	enforced := "upstream: " + up.URL + "\n"
+	p := startReloadable(t, enforced, "--store=memory:")
+	p.MustPost("a", "amount=1")
+	p.reload(enforced + "defaults: {mode: observe}\n")
+	for range 3 {
+		p.MustPost("a", "amount=1") // keys begin afresh
+	}
+	clitest.Want(t, "retries", rowAfter(t, 3, "", p.Running).Retries, 2)
+	p.reload(enforced)
+	clitest.Want(t, "a replay of the first answer", p.MustPost("a", "amount=1").Text, "charge 1")
+	clitest.Want(t, "requests to the API", up.Asked.Load(), 4)
+	clitest.Want(t, "retries", rowAfter(t, 3, "", p.Running).Retries, 2)
+}
+
 // TestReportNeedsAProxyThatObserves: each fault says what to do, and has its exit code.
 func TestReportNeedsAProxyThatObserves(t *testing.T) {
 	t.Parallel()
@@ -217,7 +238,7 @@ func TestReportNeedsAProxyThatObserves(t *testing.T) {
 		{[]string{"http://" + freeAddress(t)}, cli.ExitFailed, "connection refused"},
 		{[]string{"127.0.0.1:8081"}, cli.ExitRefused, "write http://"},
 		{[]string{p.Admin, p.Admin + "/report"}, cli.ExitRefused, "counted twice"},
-		{nil, cli.ExitRefused, "url"},
+		{nil, cli.ExitRefused, "say what to read"},
 	} {
 		got := clitest.Run(t, append([]string{"report"}, c.args...)...)
 		clitest.Want(t, fmt.Sprint("exit code of ", c.args), got.Code, c.code)

@@ -131,6 +131,21 @@ func TestAReloadWithFaultsChangesNothing(t *testing.T) {
 	})
 }
 
+// The keys of upstream_key stay those of one secret as long as the proxy runs, also if the file changes that has it.
+//
+// Seen to fail with the comparison of ChildSecret taken out of reload: it was reloaded, and the keys were those of the old
+// secret.
+func TestAReloadKeepsTheSecretOfTheUpstreamKey(t *testing.T) {
+	t.Parallel()
+	up := clitest.NewAPI(t)
+	secret := clitest.WriteFile(t, "a secret of some length\n")
+	p := startReloadable(t, "upstream: "+up.URL+"\nupstream_key_secret: {file: "+secret+"}\ndefaults: {upstream_key: X-Key}\n",
+		"--store=memory:")
+	clitest.Must(t, os.WriteFile(secret, []byte("another secret of some length"), 0o600))
+	p.Signal(syscall.SIGHUP)
+	clitest.WantText(t, "error", p.Line(notReloaded)["error"].(string), "upstream_key_secret cannot change")
+}
+
 // With watch the proxy reloads by itself when its file changes, or one that it names.
 //
 // Seen to fail with the file of the secret left out of Files.
