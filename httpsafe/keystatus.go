@@ -25,13 +25,7 @@ import (
 // The router must have set the path value "key", as http.ServeMux does. KeyStatusHandler panics if scope is nil, if
 // o.Validate returns an error, or if no client can know a key, because its KeySource is a [NaturalKey] or a [BodyHash].
 func KeyStatusHandler(g *retrysafe.Guard, scope ScopeFunc, o Options) http.Handler {
-	if scope == nil {
-		panic("httpsafe: KeyStatusHandler needs a ScopeFunc")
-	}
-	if err := o.Validate(); err != nil {
-		panic(err.Error())
-	}
-	c := newConfig(g, scope, o)
+	c := checkedConfig("KeyStatusHandler", g, scope, o)
 	if !c.clientsKnowKeys() {
 		panic("httpsafe: KeyStatusHandler: keys that are made from the request are known to no client")
 	}

@@ -28,13 +28,7 @@ import (
 //
 // StatusHandler panics if scope is nil or if o.Validate returns an error.
 func StatusHandler(g *retrysafe.Guard, scope ScopeFunc, o Options) http.Handler {
-	if scope == nil {
-		panic("httpsafe: StatusHandler needs a ScopeFunc")
-	}
-	if err := o.Validate(); err != nil {
-		panic(err.Error())
-	}
-	return &statusHandler{newConfig(g, scope, o)}
+	return &statusHandler{checkedConfig("StatusHandler", g, scope, o)}
 }
 
 type statusHandler struct{ *config }

@@ -118,7 +118,7 @@ func TestTwoProxiesObserveAsPlanned(t *testing.T) {
 		clitest.Want(t, "requests to the API", up.Asked.Load(), sent)
 		text := clitest.Run(t, "report", both[0].Admin, both[1].Admin)
 		clitest.WantText(t, "report", text.Stdout, "POST /payments", "12 of 39 requests were retries; 2 ran twice at the same time.",
-			"9 keys were used once.", "Counted by 2 proxies")
+			"9 used a key that was used once.", "Counted by 2 proxies")
 	})
 }
 

@@ -109,10 +109,10 @@ func (r *LogReport) print(out io.Writer) error {
 			summary += "\n" + fmt.Sprintf(format, args...)
 		}
 	}
-	add(r.Unreadable > 0, "%d lines could not be read. The first: %s", r.Unreadable, cli.Clean(r.FirstUnreadable))
+	add(r.Unreadable > 0, "Lines that could not be read: %d. The first: %s", r.Unreadable, cli.Clean(r.FirstUnreadable))
 	add(keys == 0 && len(r.Rows) > 0, "No request has a key. If clients send them, log them: see --help.")
 	add(likely > 0, "Likely repeats are a guess: no key, and client, method, path and length of a request within a minute before.")
-	add(r.Disordered > 0, "%d lines are not in the order of time: name the oldest file first. Retries may be missing.", r.Disordered)
-	add(r.Forgotten > 0, "%d keys were forgotten, so that retries may be missing: raise --max-keys.", r.Forgotten)
+	add(r.Disordered > 0, "Lines not in the order of time: %d. Name the oldest file first; retries may be missing.", r.Disordered)
+	add(r.Forgotten > 0, "Keys that were forgotten: %d. Retries may be missing; raise --max-keys.", r.Forgotten)
 	return table.End(summary)
 }

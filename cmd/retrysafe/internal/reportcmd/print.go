@@ -67,9 +67,9 @@ func Sentences(r Row) string {
 	say(r.Mismatches, "used the key of a different request, and would have got 422.")
 	say(r.Missing, "had no key where one is required, and would have got 400.")
 	say(r.Refused, "would have been refused for another reason: a bad key, an unknown caller or a body that is too long.")
-	say(r.Unknown, "were retries of requests whose end is not known, because the proxy died.")
+	say(r.Unknown, "came after a request whose end is not known, because the proxy died.")
 	say(r.Freed, "got an answer after which a retry may run, such as 503 with Retry-After.")
-	say(r.UsedOnce, "keys were used once.")
+	say(r.UsedOnce, "used a key that was used once.")
 	if r.Unobserved > 0 {
 		var why []string
 		for _, name := range slices.Sorted(maps.Keys(r.UnobservedBy)) {
