@@ -26,12 +26,12 @@ var errNoDouble = errors.New("fingerprint: JSON: a number is too large for a dou
 
 // appendNumber appends a number so that equal numbers are written alike.
 func (d *jsonDoc) appendNumber(b, text []byte) []byte {
-	switch {
-	case d.numbers == AsDoubles:
+	switch d.numbers {
+	case AsDoubles:
 		f, err := strconv.ParseFloat(string(text), 64)
 		d.noDouble = d.noDouble || err != nil
 		return appendDouble(b, f)
-	case d.numbers == ByValue:
+	case ByValue:
 		return appendExact(b, text)
 	}
 	return append(b, text...)

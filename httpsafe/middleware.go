@@ -54,7 +54,7 @@ func (m *middleware) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		m.serveUnguarded(w, r)
 	case !m.Profile.AllowEarlyData && isEarlyData(r):
 		m.WriteProblem(w, rejection(EarlyData))
-	case m.KeySource == nil && !m.hasKey(r) && !(m.Required && len(m.Profile.EchoFields) > 0):
+	case m.KeySource == nil && !m.hasKey(r) && (!m.Required || len(m.Profile.EchoFields) == 0):
 		m.serveWithoutKey(w, r)
 	default:
 		m.serveKeyed(w, r)

@@ -106,31 +106,40 @@ func TestObserveCounts(t *testing.T) {
 	}{
 		{"no key", httpsafe.Options{}, func(k *observedKit) { k.post("") }, 0, counted{httpsafe.ObservedNoKey: 1}},
 		{
-			"no key where one is required", httpsafe.Options{Required: true},
-			func(k *observedKit) { k.post(""); k.post("", method("PUT")) }, 0, counted{httpsafe.ObservedMissing: 2},
+			"no key where one is required",
+			httpsafe.Options{Required: true},
+			func(k *observedKit) { k.post(""); k.post("", method("PUT")) }, 0,
+			counted{httpsafe.ObservedMissing: 2},
 		},
 		{"used once", httpsafe.Options{}, func(k *observedKit) { k.post("a"); k.post("b") }, 0, counted{httpsafe.ObservedFirst: 2}},
 		{
-			"retries, also by another caller's key", httpsafe.Options{},
+			"retries, also by another caller's key",
+			httpsafe.Options{},
 			func(k *observedKit) { k.post("a"); k.post("a"); k.post("a"); k.post("a", header("Caller", "bob")) },
-			1, counted{httpsafe.ObservedFirst: 2, httpsafe.ObservedRetry: 2},
+			1,
+			counted{httpsafe.ObservedFirst: 2, httpsafe.ObservedRetry: 2},
 		},
 		{
-			"mismatches", httpsafe.Options{},
+			"mismatches",
+			httpsafe.Options{},
 			func(k *observedKit) { k.post("a"); k.post("a", body("18")); k.post("a", target("/refunds")) },
-			1, counted{httpsafe.ObservedFirst: 1, httpsafe.ObservedMismatch: 2},
+			1,
+			counted{httpsafe.ObservedFirst: 1, httpsafe.ObservedMismatch: 2},
 		},
 		{
-			"JSON is compared as JSON", httpsafe.Options{Fingerprint: httpsafe.FingerprintJSON()},
+			"JSON is compared as JSON",
+			httpsafe.Options{Fingerprint: httpsafe.FingerprintJSON()},
 			func(k *observedKit) {
 				k.post("a", body(`{"a":1,"b":2}`))
 				k.post("a", body(`{"b": 2, "a": 1}`))
 				k.post("a", body(`{"b": 3, "a": 1}`))
 			},
-			1, counted{httpsafe.ObservedFirst: 1, httpsafe.ObservedRetry: 1, httpsafe.ObservedMismatch: 1},
+			1,
+			counted{httpsafe.ObservedFirst: 1, httpsafe.ObservedRetry: 1, httpsafe.ObservedMismatch: 1},
 		},
 		{
-			"answers that free the key", httpsafe.Options{},
+			"answers that free the key",
+			httpsafe.Options{},
 			func(k *observedKit) {
 				k.post("a", header("Answer", "503"), header("Wait", "yes"))
 				k.post("a", header("Answer", "429"))
@@ -138,15 +147,19 @@ func TestObserveCounts(t *testing.T) {
 				k.post("b", header("Answer", "503")) // says nothing about what happened
 				k.post("b")
 			},
-			1, counted{httpsafe.ObservedFreed: 2, httpsafe.ObservedFirst: 2, httpsafe.ObservedRetry: 1},
+			1,
+			counted{httpsafe.ObservedFreed: 2, httpsafe.ObservedFirst: 2, httpsafe.ObservedRetry: 1},
 		},
 		{
-			"failures are answers", httpsafe.Options{},
+			"failures are answers",
+			httpsafe.Options{},
 			func(k *observedKit) { k.post("a", header("Answer", "422")); k.post("a") },
-			1, counted{httpsafe.ObservedFirst: 1, httpsafe.ObservedRetry: 1},
+			1,
+			counted{httpsafe.ObservedFirst: 1, httpsafe.ObservedRetry: 1},
 		},
 		{
-			"refusals", httpsafe.Options{MaxKeyAge: time.Hour, MaxRequestBody: 10},
+			"refusals",
+			httpsafe.Options{MaxKeyAge: time.Hour, MaxRequestBody: 10},
 			func(k *observedKit) {
 				k.post("a", header("Idempotency-Key", "a", "b"))
 				k.post("a", func(r *http.Request) { r.Header.Del("Caller") })
@@ -155,27 +168,33 @@ func TestObserveCounts(t *testing.T) {
 				k.post("a", body("more than ten bytes"), func(r *http.Request) { r.ContentLength = -1 })
 				k.post(old)
 			},
-			0, counted{httpsafe.ObservedRefused: 6},
+			0,
+			counted{httpsafe.ObservedRefused: 6},
 		},
 		{
-			"a method that is not supported", httpsafe.Options{Profile: strict},
+			"a method that is not supported",
+			httpsafe.Options{Profile: strict},
 			func(k *observedKit) {
 				k.post("", method("PUT"), header("Idempotency-Key", "1"))
 				k.handler.ServeHTTP(httptest.NewRecorder(), request("a", method("GET"))) // not counted
 			},
-			0, counted{httpsafe.ObservedRefused: 1},
+			0,
+			counted{httpsafe.ObservedRefused: 1},
 		},
 		{
-			"keys in the body", httpsafe.Options{KeySource: httpsafe.KeyInBody{Pointer: "/id"}, Required: true},
+			"keys in the body",
+			httpsafe.Options{KeySource: httpsafe.KeyInBody{Pointer: "/id"}, Required: true},
 			func(k *observedKit) {
 				k.post("", body(`{"id":"a"}`))
 				k.post("", body(`{"id":"a"}`))
 				k.post("", body(`{}`))
 			},
-			1, counted{httpsafe.ObservedFirst: 1, httpsafe.ObservedRetry: 1, httpsafe.ObservedMissing: 1},
+			1,
+			counted{httpsafe.ObservedFirst: 1, httpsafe.ObservedRetry: 1, httpsafe.ObservedMissing: 1},
 		},
 		{
-			"keys made of the body", httpsafe.Options{
+			"keys made of the body",
+			httpsafe.Options{
 				KeySource: httpsafe.BodyHash{Secret: []byte("s"), Fields: fingerprint.Fields{Include: []string{"/n"}}},
 			},
 			func(k *observedKit) {
@@ -183,10 +202,12 @@ func TestObserveCounts(t *testing.T) {
 				k.post("", body(`{"n":1}`))
 				k.post("", body(`{"n":2}`))
 			},
-			1, counted{httpsafe.ObservedFirst: 2, httpsafe.ObservedRetry: 1},
+			1,
+			counted{httpsafe.ObservedFirst: 2, httpsafe.ObservedRetry: 1},
 		},
 		{
-			"what the handler says", httpsafe.Options{},
+			"what the handler says",
+			httpsafe.Options{},
 			func(k *observedKit) {
 				k.handle(httpsafe.Options{}, httpsafe.ScopeNone(), func(w http.ResponseWriter, r *http.Request) {
 					io.Copy(io.Discard, r.Body)
@@ -197,7 +218,8 @@ func TestObserveCounts(t *testing.T) {
 				k.post("a")
 				k.post("a")
 			},
-			0, counted{httpsafe.ObservedFreed: 2},
+			0,
+			counted{httpsafe.ObservedFreed: 2},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

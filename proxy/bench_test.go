@@ -66,7 +66,9 @@ func BenchmarkBesideReverseProxy(b *testing.B) {
 		b.Run(fmt.Sprint(callers), func(b *testing.B) {
 			var subjects []*subject
 			for _, s := range []subject{
-				{name: "unkeyed", method: "POST"}, {name: "get", method: "GET"}, {name: "keyed", method: "POST", keyed: true},
+				{name: "unkeyed", method: "POST"},
+				{name: "get", method: "GET"},
+				{name: "keyed", method: "POST", keyed: true},
 				{name: "observed", method: "POST", keyed: true, observed: true},
 			} {
 				other := s

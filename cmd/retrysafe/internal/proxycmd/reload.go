@@ -140,7 +140,7 @@ func (s *service) replace(ctx context.Context, next *plan) error {
 		stop()
 		return fmt.Errorf("scope %s: %w", next.scope.scope, err)
 	}
-	started := s.plan.options
+	started := s.options
 	next.options.Observer, next.options.Observation = started.Observer, started.Observation
 	next.options.TraceFunc, next.options.ErrorLog = started.TraceFunc, started.ErrorLog
 	if err := s.handler.Reload(scope, next.options, s.stopScope); err != nil {

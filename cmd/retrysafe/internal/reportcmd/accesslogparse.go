@@ -170,10 +170,10 @@ func (o LogOptions) parseCommon(text string) (e entry, err error) {
 // fields splits what follows the time into the quoted fields and the words between them.
 func fields(text string) (quoted, plain []string, err error) {
 	for text != "" {
-		switch {
-		case text[0] == ' ':
+		switch text[0] {
+		case ' ':
 			text = text[1:]
-		case text[0] == '"':
+		case '"':
 			var field string
 			if field, text, err = cutQuoted(text[1:]); err != nil {
 				return nil, nil, err
