@@ -33,8 +33,11 @@ func TestARerunCarriesTheKeyOfTheFirstRequest(t *testing.T) {
 		{"a secret turned on", key, key, false, [2]string{"", secret}},
 		{"a secret turned off", key, key, false, [2]string{secret, ""}},
 		{
-			"another secret, nothing compared", proxy.Route{HTTP: none, UpstreamKey: "X-Key"},
-			proxy.Route{HTTP: none, UpstreamKey: "X-Key"}, false, [2]string{secret, another},
+			"another secret, nothing compared",
+			proxy.Route{HTTP: none, UpstreamKey: "X-Key"},
+			proxy.Route{HTTP: none, UpstreamKey: "X-Key"},
+			false,
+			[2]string{secret, another},
 		},
 		{"another secret, no key", proxy.Route{}, proxy.Route{}, true, [2]string{secret, another}},
 		{"unchanged", proxy.Route{UpstreamKey: "X-Key"}, proxy.Route{UpstreamKey: "X-Key"}, true, [2]string{}},
@@ -42,7 +45,10 @@ func TestARerunCarriesTheKeyOfTheFirstRequest(t *testing.T) {
 		{"never one", proxy.Route{}, proxy.Route{}, true, [2]string{}},
 		{"turned on", proxy.Route{}, proxy.Route{UpstreamKey: "X-Key"}, false, [2]string{}},
 		{
-			"turned on, nothing compared", proxy.Route{HTTP: none}, proxy.Route{HTTP: none, UpstreamKey: "X-Key"}, false,
+			"turned on, nothing compared",
+			proxy.Route{HTTP: none},
+			proxy.Route{HTTP: none, UpstreamKey: "X-Key"},
+			false,
 			[2]string{},
 		},
 		{"turned off", proxy.Route{UpstreamKey: "X-Key"}, proxy.Route{}, false, [2]string{}},
@@ -51,7 +57,8 @@ func TestARerunCarriesTheKeyOfTheFirstRequest(t *testing.T) {
 			"a version of one's own",
 			proxy.Route{UpstreamKey: "X-Key", HTTP: httpsafe.Options{FingerprintVersion: "v3"}},
 			proxy.Route{UpstreamKey: "X-Key", HTTP: httpsafe.Options{FingerprintVersion: "v3"}},
-			true, [2]string{},
+			true,
+			[2]string{},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

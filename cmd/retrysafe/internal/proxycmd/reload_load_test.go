@@ -162,8 +162,10 @@ func underLoad(t *testing.T, store string, l *ledger, kills int, settings string
 	}
 	args := []string{"--store=" + store, "--listen=" + freeAddress(t)}
 	p := startReloadable(t, text(0), args...)
-	c := &crowd{T: t, proxy: &reloadable{Running: &clitest.Running{T: t, URL: p.URL, Client: p.Client}}, anyway: anyway,
-		answers: map[string]string{}}
+	c := &crowd{
+		T: t, proxy: &reloadable{Running: &clitest.Running{T: t, URL: p.URL, Client: p.Client}}, anyway: anyway,
+		answers: map[string]string{},
+	}
 	for i := range 8 {
 		c.clients.Go(func() { c.run("client-" + fmt.Sprint(i)) })
 	}
