@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/retrysafe/retrysafe/httpsafe"
@@ -21,7 +22,8 @@ type holder struct {
 	http.ResponseWriter
 	admission *admission
 	request   http.Request // with the holder as its body, if it has one
-	body      io.ReadCloser
+	body      io.Reader
+	closed    atomic.Bool
 	duplex    bool // the answer may be written while the body still comes: HTTP/2
 	status    int  // of the answer; 0: none yet
 	refusal   httpsafe.Slug
@@ -91,6 +93,9 @@ func (h *holder) grow(n int) bool { return h.admission.take(h, int64(n)) }
 
 // Read implements io.Reader: it reads the request's body.
 func (h *holder) Read(p []byte) (int, error) {
+	if h.closed.Load() {
+		return 0, http.ErrBodyReadAfterClose
+	}
 	if err := h.begin(&h.in); err != nil {
 		return 0, err
 	}
@@ -101,8 +106,13 @@ func (h *holder) Read(p []byte) (int, error) {
 	return n, h.pause(&h.in, n, err)
 }
 
-// Close implements io.Closer: it closes the request's body.
-func (h *holder) Close() error { return h.body.Close() }
+// Close implements io.Closer: what comes of the body is not read any more. The server closes it when the handler has
+// returned. Its own Close waits for a Read, which may wait for the client, and an upstream that has not read everything may
+// have answered meanwhile: from Go 1.27 on, ReverseProxy calls Close before that answer has been sent.
+func (h *holder) Close() error {
+	h.closed.Store(true)
+	return nil
+}
 
 // WriteHeader implements http.ResponseWriter.
 func (h *holder) WriteHeader(status int) {

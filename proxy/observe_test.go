@@ -130,10 +130,8 @@ func TestObservedRoutesChangeNoByte(t *testing.T) {
 		},
 		{"flushes", "POST", five, func(w http.ResponseWriter, r *http.Request) {
 			io.Copy(io.Discard, r.Body)
-			for range 3 {
-				fmt.Fprint(w, "data: x\n\n")
-				http.NewResponseController(w).Flush()
-			}
+			fmt.Fprint(w, "data: x\n\n")
+			http.NewResponseController(w).Flush() // once: how many pieces the proxy reads at a time depends on the time
 		}},
 		{"interim answers", "POST", five, func(w http.ResponseWriter, r *http.Request) {
 			io.Copy(io.Discard, r.Body)
@@ -145,6 +143,9 @@ func TestObservedRoutesChangeNoByte(t *testing.T) {
 			io.Copy(io.Discard, r.Body)
 			w.Header().Set("Content-Length", fmt.Sprint(3<<20)) // without which the chunks depend on the time
 			io.WriteString(w, strings.Repeat("x", 3<<20))
+		}},
+		{"answer before the body", "POST", "Content-Length: 400000\r\n\r\nhello", func(w http.ResponseWriter, r *http.Request) {
+			http.Error(w, "no", http.StatusForbidden)
 		}},
 		{"body stalls", "POST", "Content-Length: 400000\r\n\r\nhello", func(w http.ResponseWriter, r *http.Request) {
 			io.Copy(io.Discard, r.Body)
@@ -180,7 +181,7 @@ func TestObservedRoutesChangeNoByte(t *testing.T) {
 				if got := rawSend(t, observed.server.Listener.Addr().String(), request); got != want {
 					t.Errorf("the client gets %.500q, want %.500q", got, want)
 				}
-				if got := tapped.take(); got != sent {
+				if got := tapped.take(); c.name != "answer before the body" && got != sent {
 					t.Errorf("the upstream gets %q, want %q", got, sent)
 				}
 			}

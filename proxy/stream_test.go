@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/retrysafe/retrysafe"
 )
@@ -62,6 +63,30 @@ func TestWithoutAKeyBodiesAreStreamed(t *testing.T) {
 		}
 	}
 	write.Close()
+}
+
+// An answer that the upstream gives without reading the whole body arrives although the client goes on sending, slowly.
+//
+// Seen to fail with Go 1.27 and Close passed on to the request's body: the answer came with BodyTimeout, after 30 s. The
+// ReverseProxy of Go 1.26 does not call Close.
+func TestAnAnswerBeforeTheBodyArrives(t *testing.T) {
+	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Error(w, "too large", http.StatusRequestEntityTooLarge)
+	}))
+	defer up.Close()
+	k := newKit(t, up.URL, func(s *setup) { s.options.Default.BodyTimeout = -1 })
+	conn, err := net.Dial("tcp", k.server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
+	fmt.Fprintf(conn, "POST /x HTTP/1.1\r\nHost: api.example.com\r\nContent-Length: %d\r\n\r\nhello", 1<<20)
+	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, "status", res.StatusCode, http.StatusRequestEntityTooLarge)
 }
 
 // events answers with events, each after the client has seen the one before.
