@@ -38,9 +38,9 @@ type Options struct {
 	// MaxUnsaved bounds the memory that results take while the store fails to save them, in bytes. Results beyond it are
 	// saved without their answer (Result.Omitted): a retry is told how the work ended. Default 64 MiB.
 	MaxUnsaved int
-	// ChildSecret, of at least 16 bytes, makes child keys that nobody without it can test guesses of the parent against:
-	// see [Guard.ChildKey]. It must be the same in all processes, and must stay the same for as long as an operation may
-	// be resumed: under another secret, an attempt repeats the calls of the one before it with other keys. Default: none.
+	// ChildSecret, of at least 16 bytes, hides the parent's key from readers of its child keys: see [Guard.ChildKey]. It
+	// must be the same in all processes, and must stay the same for as long as an operation may be resumed: under another
+	// secret, an attempt repeats the calls of the one before it with other keys. Default: none.
 	ChildSecret []byte
 }
 

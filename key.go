@@ -69,8 +69,8 @@ func (k Key) Digest() Digest {
 // Child derives the key ID for a downstream call: SHA-256 over the length-prefixed scope, ID and name, its first 32
 // hex digits. The same key and name give the same child on every attempt.
 //
-// A child does not protect its parent: whoever sees it and knows the scope can test guesses, and finds an ID such as
-// "order-17". With [Options.ChildSecret] an attempt's child keys cannot be tested: see [Guard.ChildKey].
+// A child does not hide its parent: a reader of the child who knows the scope can hash guesses of the ID and compare
+// them, and so finds an ID such as "order-17". [Options.ChildSecret] prevents that: see [Guard.ChildKey].
 func (k Key) Child(name string) string {
 	var buf [256]byte
 	sum := sha256.Sum256(appendParts(buf[:0], k.Scope, k.ID, name))

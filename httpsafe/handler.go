@@ -51,7 +51,7 @@ func override(ctx context.Context, c retrysafe.Class) error {
 	return nil
 }
 
-// decider is told what the handler says of its outcome: a recorder, or a sighting.
+// decider is told what the handler says of its outcome: a recorder, or an observedRequest.
 type decider interface{ decide(c retrysafe.Class) }
 
 func (r *recorder) decide(c retrysafe.Class) {

@@ -44,9 +44,9 @@ type observer struct {
 // ServeHTTP implements http.Handler.
 func (b *observer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	what := b.withoutKey(r)
-	var s *sighting
+	var s *observedRequest
 	if what == 0 && b.mayHaveKey(r) {
-		if s = newSighting(b, r); s == nil {
+		if s = newObservedRequest(b, r); s == nil {
 			what = ObservedBusy
 		}
 	}

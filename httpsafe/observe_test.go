@@ -92,7 +92,7 @@ type counted = map[httpsafe.Observed]int64
 // TestObserveCounts has a request for each thing that a Middleware would do, and one count for each.
 //
 // Seen to fail with s.err taken out of work, with RejectUnsupported taken out of withoutKey, with isTooOld taken out of work,
-// with decide taken out of sighting (it did nothing), and with compare taken out of look.
+// with decide taken out of observedRequest (it did nothing), and with compare taken out of look.
 func TestObserveCounts(t *testing.T) {
 	old := "01890a5d-ac96-774b-bcce-b302099a8057" // a UUIDv7 of 2023
 	strict := httpsafe.IETF()

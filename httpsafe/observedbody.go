@@ -13,7 +13,7 @@ import (
 // returned, by any goroutine.
 type observedBody struct {
 	io.ReadCloser // the request's
-	s             *sighting
+	s             *observedRequest
 	length        int64         // as announced; -1: unknown
 	whole         chan struct{} // closed when the body has been read, or need not be
 	outer, inner  *http.Request // as it came in, and as the handler has it
@@ -28,7 +28,7 @@ type observedBody struct {
 	fault Observed // why the body cannot be compared; 0: it can
 }
 
-func newObservedBody(s *sighting, r *http.Request) *observedBody {
+func newObservedBody(s *observedRequest, r *http.Request) *observedBody {
 	c := s.b.config
 	b := &observedBody{ReadCloser: r.Body, s: s, length: r.ContentLength, whole: make(chan struct{})}
 	needed := c.KeySource != nil && c.KeySource.NeedsBody()

@@ -10,8 +10,8 @@
 // to try again is the client's decision, with the same key.
 //
 // The upstream gets the client's key header as it came, because the client addressed it. With Route.UpstreamKey it gets
-// a key derived from it, which is the same on every attempt. With retrysafe.Options.ChildSecret nobody who sees that
-// key can test guesses of the client's.
+// a key derived from it, which is the same on every attempt. With retrysafe.Options.ChildSecret the client's key
+// cannot be guessed from it.
 //
 // design.md in the folder of this package says why it is built so and what its files are.
 package proxy

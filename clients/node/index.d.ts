@@ -33,8 +33,7 @@ export interface OnceOptions extends ClaimOptions {
   /** The isolation of the transaction. Default: that of the database. */
   isolation?: 'read committed' | 'repeatable read' | 'serializable'
   /**
-   * At least 16 bytes, or a string in UTF-8: the child keys of the operation are made with it, and nobody without it can
-   * test guesses of the key against them. It stays the same for as long as an operation may be resumed. Default: none.
+   * At least 16 bytes, or a string in UTF-8. With it the operation's key cannot be guessed from its child keys. It stays the same for as long as an operation may be resumed. Default: none.
    */
   childSecret?: string | Uint8Array
 }

@@ -364,8 +364,8 @@ def once(
                  django.db.transaction.atomic, or begin of a SQLAlchemy connection or session
     connect      a function that returns another connection, used if the answer to COMMIT was lost, and by op.extend
     schema       the schema of Retrysafe
-    child_secret at least 16 bytes, or a str in UTF-8: op.child_key makes keys that nobody without it can test guesses of
-                 the key against. It stays the same for as long as an operation may be resumed. None: no secret
+    child_secret at least 16 bytes, or a str in UTF-8: with it the key cannot be guessed from what op.child_key returns.
+                 It stays the same for as long as an operation may be resumed. None: no secret
     """
     driver = _driver(conn)
     with _exclusive(driver):

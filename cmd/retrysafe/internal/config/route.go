@@ -151,8 +151,8 @@ type Route struct {
 	// stored, and a body that is no JSON object does not get it. Default: the profile's.
 	MarkerField Setting[string] `yaml:"marker_field" form:"pointer" sets:"HTTP.Profile.MarkerField"`
 	// UpstreamKey is a header for a key derived from the client's, the same on every attempt. `none` says that the
-	// upstream needs no key because running the operation twice does no harm. Whoever sees that key can test guesses of
-	// the client's, unless there is an `upstream_key_secret`. Default: not sent.
+	// upstream needs no key because running the operation twice does no harm. The upstream can find out a
+	// client's key that is easy to guess, unless there is an `upstream_key_secret`. Default: not sent.
 	UpstreamKey Setting[string] `yaml:"upstream_key" form:"field name" sets:"UpstreamKey"`
 	// AttemptHeader is a header for the number of the attempt, from 1. After the key was released, as after a 503 that
 	// frees it, the number is 1 again: so 1 does not say that nothing was tried before. Default: none.

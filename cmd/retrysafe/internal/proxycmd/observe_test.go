@@ -125,7 +125,7 @@ func TestTwoProxiesObserveAsPlanned(t *testing.T) {
 // TestObservingSurvivesItsStore: a store that is killed or paused delays no request and fails none, and what it missed is
 // counted; afterwards requests are observed again. The proxy ends as if nothing had been.
 //
-// Seen to fail with the claim made in newSighting instead of in a goroutine of its own.
+// Seen to fail with the claim made in newObservedRequest instead of in a goroutine of its own.
 func TestObservingSurvivesItsStore(t *testing.T) {
 	t.Parallel()
 	up := clitest.NewAPI(t)

@@ -11,19 +11,19 @@ func statusOf(w *http.ResponseWriter) func() int {
 	if knows, ok := (*w).(interface{ Status() int }); ok {
 		return knows.Status
 	}
-	n := &statusNoter{ResponseWriter: *w}
+	n := &statusRecorder{ResponseWriter: *w}
 	*w = n.like(*w)
 	return func() int { return n.status }
 }
 
-// statusNoter notes the status that a handler writes. All calls go to the writer below.
-type statusNoter struct {
+// statusRecorder notes the status that a handler writes. All calls go to the writer below.
+type statusRecorder struct {
 	http.ResponseWriter
 	status int
 }
 
 // WriteHeader implements http.ResponseWriter.
-func (n *statusNoter) WriteHeader(status int) {
+func (n *statusRecorder) WriteHeader(status int) {
 	if n.status == 0 && (status >= 200 || status == http.StatusSwitchingProtocols) {
 		n.status = status
 	}
@@ -31,10 +31,10 @@ func (n *statusNoter) WriteHeader(status int) {
 }
 
 // WriteString implements io.StringWriter.
-func (n *statusNoter) WriteString(s string) (int, error) { return io.WriteString(n.ResponseWriter, s) }
+func (n *statusRecorder) WriteString(s string) (int, error) { return io.WriteString(n.ResponseWriter, s) }
 
 // Unwrap lets http.ResponseController find what is below.
-func (n *statusNoter) Unwrap() http.ResponseWriter { return n.ResponseWriter }
+func (n *statusRecorder) Unwrap() http.ResponseWriter { return n.ResponseWriter }
 
 // flusher flushes the writer below. http.ResponseController calls FlushError, and must get the error.
 type flusher struct{ below http.ResponseWriter }
@@ -60,7 +60,7 @@ type (
 
 // like returns n with the optional interfaces of the writer below, because handlers ask for them: io.Copy sends other
 // chunks through an io.ReaderFrom, for example.
-func (n *statusNoter) like(below http.ResponseWriter) http.ResponseWriter {
+func (n *statusRecorder) like(below http.ResponseWriter) http.ResponseWriter {
 	_, flushes := below.(http.Flusher)
 	f := flusher{below}
 	h, hijacks := below.(http.Hijacker)
@@ -70,54 +70,54 @@ func (n *statusNoter) like(below http.ResponseWriter) http.ResponseWriter {
 	switch {
 	case flushes && is1:
 		return struct {
-			*statusNoter
+			*statusRecorder
 			flusher
 			server1
 		}{n, f, one}
 	case flushes && is2:
 		return struct {
-			*statusNoter
+			*statusRecorder
 			flusher
 			server2
 		}{n, f, two}
 	case flushes && hijacks && reads:
 		return struct {
-			*statusNoter
+			*statusRecorder
 			flusher
 			http.Hijacker
 			io.ReaderFrom
 		}{n, f, h, r}
 	case flushes && hijacks:
 		return struct {
-			*statusNoter
+			*statusRecorder
 			flusher
 			http.Hijacker
 		}{n, f, h}
 	case flushes && reads:
 		return struct {
-			*statusNoter
+			*statusRecorder
 			flusher
 			io.ReaderFrom
 		}{n, f, r}
 	case hijacks && reads:
 		return struct {
-			*statusNoter
+			*statusRecorder
 			http.Hijacker
 			io.ReaderFrom
 		}{n, h, r}
 	case flushes:
 		return struct {
-			*statusNoter
+			*statusRecorder
 			flusher
 		}{n, f}
 	case hijacks:
 		return struct {
-			*statusNoter
+			*statusRecorder
 			http.Hijacker
 		}{n, h}
 	case reads:
 		return struct {
-			*statusNoter
+			*statusRecorder
 			io.ReaderFrom
 		}{n, r}
 	}

@@ -9,9 +9,9 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// sighting is one request that is observed. Its handler runs in the goroutine of the request. Another goroutine runs look,
-// which claims the key when the body has been read, and completes it when the handler has returned.
-type sighting struct {
+// observedRequest is one request that is observed. Its handler runs in the goroutine of the request. Another goroutine
+// runs look, which claims the key when the body has been read, and completes it when the handler has returned.
+type observedRequest struct {
 	b     *observer
 	x     exchange // of a copy of the request; it only finds key, caller and fingerprint
 	body  *observedBody
@@ -32,12 +32,12 @@ type sighting struct {
 // copyBytes is about what the copy of a request takes besides the text of its header, and the goroutine.
 const copyBytes = 8 << 10
 
-// newSighting starts to observe a request; nil if as much is observed as may be.
-func newSighting(b *observer, r *http.Request) *sighting {
+// newObservedRequest starts to observe a request; nil if as much is observed as may be.
+func newObservedRequest(b *observer, r *http.Request) *observedRequest {
 	if !b.seen.enter() {
 		return nil
 	}
-	s := &sighting{b: b, outer: r.Context(), ended: make(chan struct{}), bytes: copyBytes}
+	s := &observedRequest{b: b, outer: r.Context(), ended: make(chan struct{}), bytes: copyBytes}
 	for name, values := range r.Header {
 		s.bytes += int64(len(name))
 		for _, v := range values {
@@ -56,7 +56,7 @@ func newSighting(b *observer, r *http.Request) *sighting {
 }
 
 // serve calls the handler.
-func (s *sighting) serve(w http.ResponseWriter, r *http.Request) {
+func (s *observedRequest) serve(w http.ResponseWriter, r *http.Request) {
 	inner := r.WithContext(context.WithValue(r.Context(), recorderKey{}, s))
 	if s.body.wanted() {
 		s.body.outer, s.body.inner = r, inner
@@ -74,7 +74,7 @@ func (s *sighting) serve(w http.ResponseWriter, r *http.Request) {
 }
 
 // decide notes what the handler says of its outcome, and tells the middleware around this one.
-func (s *sighting) decide(c retrysafe.Class) {
+func (s *observedRequest) decide(c retrysafe.Class) {
 	s.mu.Lock()
 	s.override = c
 	s.mu.Unlock()
@@ -83,7 +83,7 @@ func (s *sighting) decide(c retrysafe.Class) {
 
 // end notes how the handler ended, as a recorder would. status is 0 if it has written none, or has taken the connection
 // over: then there was an answer all the same.
-func (s *sighting) end(r *http.Request, status int, h http.Header, returned bool) {
+func (s *observedRequest) end(r *http.Request, status int, h http.Header, returned bool) {
 	if status == 0 {
 		status = http.StatusOK
 	}
@@ -106,7 +106,7 @@ func (s *sighting) end(r *http.Request, status int, h http.Header, returned bool
 }
 
 // watch counts what look finds, when the handler has returned.
-func (s *sighting) watch() {
+func (s *observedRequest) watch() {
 	what := ObservedPanic
 	defer func() {
 		_ = recover() // of a function of the user; what says so
@@ -121,7 +121,7 @@ func (s *sighting) watch() {
 }
 
 // look finds the key and claims it. It follows exchange.serve.
-func (s *sighting) look() Observed {
+func (s *observedRequest) look() Observed {
 	x, c := &s.x, s.b.config
 	if c.KeySource != nil && c.KeySource.NeedsBody() {
 		if what := s.takeBody(); what != 0 {
@@ -147,7 +147,7 @@ func (s *sighting) look() Observed {
 }
 
 // takeBody waits until the handler has read the body.
-func (s *sighting) takeBody() Observed {
+func (s *observedRequest) takeBody() Observed {
 	select {
 	case <-s.body.whole:
 	case <-s.ended:
@@ -158,7 +158,7 @@ func (s *sighting) takeBody() Observed {
 }
 
 // claim runs as the work of an attempt while the handler runs, so that the Guard decides what the request is.
-func (s *sighting) claim() Observed {
+func (s *observedRequest) claim() Observed {
 	seen, r := s.b.seen, s.x.request
 	if !seen.mayAsk() {
 		return ObservedStore
@@ -175,7 +175,7 @@ func (s *sighting) claim() Observed {
 }
 
 // work is what an attempt waits for: the handler.
-func (s *sighting) work(_ context.Context, a *retrysafe.Attempt) (retrysafe.Result, error) {
+func (s *observedRequest) work(_ context.Context, a *retrysafe.Attempt) (retrysafe.Result, error) {
 	s.ran = true
 	if a.Number() == 1 && s.b.isTooOld(&s.x) {
 		p := problem(retrysafe.SituationKeyTooOld)
@@ -186,7 +186,7 @@ func (s *sighting) work(_ context.Context, a *retrysafe.Attempt) (retrysafe.Resu
 }
 
 // judge returns what the Guard has found.
-func (s *sighting) judge(err error) Observed {
+func (s *observedRequest) judge(err error) Observed {
 	switch {
 	case s.ran && errors.As(err, new(*Problem)):
 		return ObservedRefused
@@ -207,7 +207,7 @@ func (s *sighting) judge(err error) Observed {
 }
 
 // reuse counts a key that is used for the second time: the first request that claims it under another scope.
-func (s *sighting) reuse() {
+func (s *observedRequest) reuse() {
 	first := false
 	key := observedKey(reusedPrefix, s.x.request.Key)
 	_, err := s.b.seen.guard.Do(context.Background(), retrysafe.Request{Key: key},
