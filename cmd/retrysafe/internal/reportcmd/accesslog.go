@@ -14,23 +14,21 @@ import (
 	"github.com/retrysafe/retrysafe/httpkey"
 )
 
-// LogOptions say how an access log is read. The zero LogOptions guess the names of fields.
-type LogOptions struct {
+// logOptions say how an access log is read. The zero logOptions guess the names of fields.
+type logOptions struct {
 	// Names of fields in lines of JSON; members of members are written with dots. In the Common Log Format, Key is the
 	// number of the quoted field that holds the key: the request is 1, and 4 follows the user agent.
 	Key, Caller, Client, Method, Path, Time, Duration, Length string
 	// Window is how long after a request another one with its key counts as its retry. Default 24 hours.
 	Window time.Duration
-	// Within is how soon after a request without a key an equal one counts as a likely repeat. Default one minute.
-	Within time.Duration
 	// MaxKeys is how many keys are remembered at most. Default a million, which takes about 150 MB.
 	MaxKeys int
 	// Progress is told every few thousand lines how many were read. Default: nothing.
 	Progress func(lines int64)
 }
 
-// LogRow is what a log says about one route.
-type LogRow struct {
+// logRow is what a log says about one route.
+type logRow struct {
 	Route    string `json:"route"`
 	Requests int64  `json:"requests"`
 	WithKey  int64  `json:"with_key"`
@@ -43,9 +41,9 @@ type LogRow struct {
 	LikelyRepeats int64 `json:"likely_repeats_without_key"`
 }
 
-// LogReport is what an access log says about retries. It holds no key, no caller and no whole path.
-type LogReport struct {
-	Rows []LogRow `json:"routes"` // the most requests first
+// logReport is what an access log says about retries. It holds no key, no caller and no whole path.
+type logReport struct {
+	Rows []logRow `json:"routes"` // the most requests first
 	// Lines were read, of which Safe are of methods without an effect, and Unreadable could not be read: the first one's
 	// number and reason are in FirstUnreadable.
 	Lines           int64  `json:"lines"`
@@ -67,36 +65,31 @@ const (
 	otherRoutes = "(other routes)"
 	// disorder is how much earlier than the newest line a line may be. Lines are written when requests end.
 	disorder = 5 * time.Minute
+	// likelyWithin is how soon after a request without a key an equal one counts as a likely repeat.
+	likelyWithin = time.Minute
 )
 
 // logReader reads logs.
 type logReader struct {
-	o            LogOptions
+	o            logOptions
 	name         string // of the file
 	line         int64  // its number there
-	report       *LogReport
-	routes       map[string]*LogRow
+	report       *logReport
+	routes       map[string]*logRow
 	keys, equals *seen
 }
 
-// FromAccessLog counts the requests of an access log, which may be compressed with gzip. The error is that of r, with
-// what was counted before it; lines that cannot be read are counted.
-func FromAccessLog(r io.Reader, o LogOptions) (*LogReport, error) {
-	l := newLogReader(o)
-	err := l.read("", r)
-	return l.finish(), err
-}
-
-func newLogReader(o LogOptions) *logReader {
-	o.Window, o.Within = cmp.Or(o.Window, 24*time.Hour), cmp.Or(o.Within, time.Minute)
+func newLogReader(o logOptions) *logReader {
+	o.Window = cmp.Or(o.Window, 24*time.Hour)
 	o.MaxKeys = cmp.Or(o.MaxKeys, 1_000_000)
 	return &logReader{
-		o: o, report: &LogReport{}, routes: map[string]*LogRow{},
-		keys: newSeen(o.Window, o.MaxKeys), equals: newSeen(o.Within, o.MaxKeys),
+		o: o, report: &logReport{}, routes: map[string]*logRow{},
+		keys: newSeen(o.Window, o.MaxKeys), equals: newSeen(likelyWithin, o.MaxKeys),
 	}
 }
 
-// read counts the lines of one file. Its name is for messages.
+// read counts the lines of one file, which may be compressed with gzip. Its name is for messages. The error is that of r;
+// lines that cannot be read are counted.
 func (l *logReader) read(name string, r io.Reader) error {
 	l.name, l.line = name, 0
 	lines, err := plainLines(r)
@@ -107,12 +100,12 @@ func (l *logReader) read(name string, r io.Reader) error {
 }
 
 // finish returns the report.
-func (l *logReader) finish() *LogReport {
+func (l *logReader) finish() *logReport {
 	l.report.Forgotten = l.keys.forgotten
 	for _, row := range l.routes {
 		l.report.Rows = append(l.report.Rows, *row)
 	}
-	slices.SortFunc(l.report.Rows, func(a, b LogRow) int {
+	slices.SortFunc(l.report.Rows, func(a, b logRow) int {
 		return cmp.Or(cmp.Compare(b.Requests, a.Requests), cmp.Compare(a.Route, b.Route))
 	})
 	return l.report
@@ -231,13 +224,13 @@ func (l *logReader) count(e entry) {
 }
 
 // row returns the row of a route.
-func (l *logReader) row(e entry) *LogRow {
+func (l *logReader) row(e entry) *logRow {
 	route := e.method + " " + routeOf(e.path, e.key)
 	if l.routes[route] == nil && len(l.routes) >= maxRoutes {
 		route = otherRoutes
 	}
 	if l.routes[route] == nil {
-		l.routes[route] = &LogRow{Route: route}
+		l.routes[route] = &logRow{Route: route}
 	}
 	return l.routes[route]
 }

@@ -14,9 +14,16 @@ import (
 	"time"
 )
 
-func read(t *testing.T, text string, o LogOptions) *LogReport {
+// fromAccessLog counts the requests of one log.
+func fromAccessLog(r io.Reader, o logOptions) (*logReport, error) {
+	l := newLogReader(o)
+	err := l.read("", r)
+	return l.finish(), err
+}
+
+func read(t *testing.T, text string, o logOptions) *logReport {
 	t.Helper()
-	r, err := FromAccessLog(strings.NewReader(text), o)
+	r, err := fromAccessLog(strings.NewReader(text), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,7 +31,7 @@ func read(t *testing.T, text string, o LogOptions) *LogReport {
 }
 
 // wantRows compares rows, written as "route requests/no key/with key/retries/concurrent/likely".
-func wantRows(t *testing.T, what string, r *LogReport, want ...string) {
+func wantRows(t *testing.T, what string, r *logReport, want ...string) {
 	t.Helper()
 	var got []string
 	for _, row := range r.Rows {
@@ -48,7 +55,7 @@ func wantRows(t *testing.T, what string, r *LogReport, want ...string) {
 func TestFormats(t *testing.T) {
 	for name, c := range map[string]struct {
 		log  string
-		o    LogOptions
+		o    logOptions
 		want string
 	}{
 		"nginx, combined with the key": {`
@@ -58,41 +65,41 @@ func TestFormats(t *testing.T) {
 203.0.113.7 - bob [10/Oct/2026:14:55:36 +0200] "POST /orders/17 HTTP/1.1" 201 160 "-" "curl/8.5.0" "k-1" 0.003
 203.0.113.7 - alice [10/Oct/2026:14:55:37 +0200] "POST /orders/18 HTTP/1.1" 201 160 "-" "curl/8.5.0" "-" 0.003
 203.0.113.7 - alice [10/Oct/2026:14:55:37 +0200] "GET /orders/18 HTTP/1.1" 200 160 "-" "curl/8.5.0" "-" 0.003
-`, LogOptions{}, "POST /orders/{id} 5/1/4/2/1/0"},
+`, logOptions{}, "POST /orders/{id} 5/1/4/2/1/0"},
 		"Apache, with the key": {`
 127.0.0.1 - - [10/Oct/2026:13:55:09 -0700] "POST /orders HTTP/1.0" 201 2326 "-" "Mozilla/4.08 [en]" "\"k 1\"" 2001000
 127.0.0.1 - - [10/Oct/2026:13:55:06 -0700] "POST /orders HTTP/1.0" 504 2326 "-" "Mozilla/4.08 \"[en]\"" "\"k 1\"" 30000000
 127.0.0.1 - - [10/Oct/2026:14:55:09 -0700] "POST /orders HTTP/1.0" 201 2326 "-" "Mozilla/4.08 [en]" "k 1" 500
 127.0.0.1 - - [10/Oct/2026:14:55:09 -0700] "POST /orders HTTP/1.0" 201 2326 "-" "Mozilla/4.08 [en]" "-" 500
-`, LogOptions{}, "POST /orders 4/1/3/2/1/0"},
+`, logOptions{}, "POST /orders 4/1/3/2/1/0"},
 		"Common Log Format": {`
 127.0.0.1 user-identifier frank [10/Oct/2000:13:55:36 -0700] "POST /apache_pb.gif HTTP/1.0" 200 2326
 127.0.0.1 user-identifier frank [10/Oct/2000:13:55:46 -0700] "POST /apache_pb.gif HTTP/1.0" 200 2326
 127.0.0.1 user-identifier frank [10/Oct/2000:13:57:46 -0700] "POST /apache_pb.gif HTTP/1.0" 200 2326
-`, LogOptions{}, "POST /apache_pb.gif 3/3/0/0/?/1"},
+`, logOptions{}, "POST /apache_pb.gif 3/3/0/0/?/1"},
 		"another quoted field": {`
 127.0.0.1 - - [10/Oct/2026:13:55:36 +0000] "POST /a HTTP/1.1" 200 1 "key"
 127.0.0.1 - - [10/Oct/2026:13:55:37 +0000] "POST /a HTTP/1.1" 200 1 "key"
-`, LogOptions{Key: "2"}, "POST /a 2/0/2/1/?/0"},
+`, logOptions{Key: "2"}, "POST /a 2/0/2/1/?/0"},
 		"nginx, JSON": {`
 {"time_iso8601":"2026-10-10T13:55:36+00:00","remote_addr":"203.0.113.7","remote_user":"","request":"POST /v2/orders HTTP/1.1","status":"504","request_time":"30.000","http_idempotency_key":"\"k-1\""}
 {"time_iso8601":"2026-10-10T13:55:40+00:00","remote_addr":"203.0.113.7","remote_user":"","request":"POST /v2/orders HTTP/1.1","status":"201","request_time":"10.100","http_idempotency_key":"k-1"}
 {"msec":"1791640600.123","remote_addr":"203.0.113.7","request_method":"POST","request_uri":"/v2/orders?x","request_length":"300","request_time":"0.1","http_idempotency_key":""}
-`, LogOptions{}, "POST /v2/orders 3/1/2/1/1/0"},
+`, logOptions{}, "POST /v2/orders 3/1/2/1/1/0"},
 		"Caddy": {`
 {"level":"info","ts":1791640536.5241024,"logger":"http.log.access","msg":"handled request","request":{"remote_ip":"127.0.0.1","client_ip":"127.0.0.1","proto":"HTTP/2.0","method":"POST","host":"localhost","uri":"/orders/8e03978e-40d5-43dd-bc93-6894a57f9324/pay","headers":{"Idempotency-Key":["k-1"]}},"user_id":"me","duration":0.9,"size":10900,"status":200}
 {"level":"info","ts":1791640536.6241024,"logger":"http.log.access","msg":"handled request","request":{"remote_ip":"127.0.0.1","client_ip":"127.0.0.1","proto":"HTTP/2.0","method":"POST","host":"localhost","uri":"/orders/8e03978e-40d5-43dd-bc93-6894a57f9324/pay","headers":{"Idempotency-Key":["k-1"]}},"user_id":"me","duration":0.5,"size":10900,"status":200}
-`, LogOptions{}, "POST /orders/{id}/pay 2/0/2/1/1/0"},
+`, logOptions{}, "POST /orders/{id}/pay 2/0/2/1/1/0"},
 		"Envoy": {`
 {"start_time":"2026-10-10T13:55:36.123Z","method":"POST","path":"/orders","response_code":504,"duration":30000,"idempotency_key":"k-1","downstream_remote_address":"10.0.0.1:5000"}
 {"start_time":"2026-10-10T13:55:46.123Z","method":"POST","path":"/orders","response_code":200,"duration":100,"idempotency_key":"k-1","downstream_remote_address":"10.0.0.1:5001"}
 {"start_time":"2026-10-10T13:56:46.123Z","method":"POST","path":"/orders","response_code":200,"duration":100,"idempotency_key":"k-1","downstream_remote_address":"10.0.0.1:5001"}
-`, LogOptions{}, "POST /orders 3/0/3/2/1/0"},
+`, logOptions{}, "POST /orders 3/0/3/2/1/0"},
 		"names of one's own": {`
 {"at":"2026-10-10T13:55:36Z","verb":"POST","to":"/a","rid":"r1","who":"x"}
 {"at":"2026-10-10T13:55:37Z","verb":"POST","to":"/a","rid":"r1","who":"x"}
 {"at":"2026-10-10T13:55:37Z","verb":"POST","to":"/a","rid":"r1","who":"y"}
-`, LogOptions{Key: "rid", Caller: "who", Method: "verb", Path: "to", Time: "at"}, "POST /a 3/0/3/1/?/0"},
+`, logOptions{Key: "rid", Caller: "who", Method: "verb", Path: "to", Time: "at"}, "POST /a 3/0/3/1/?/0"},
 	} {
 		wantRows(t, name, read(t, strings.TrimPrefix(c.log, "\n"), c.o), c.want)
 	}
@@ -108,7 +115,7 @@ func line(second int, key string) string {
 // keys were remembered), and with resolutionOf returning 0: the second request of the same second ran at the same time.
 func TestTheWindowAndTheBound(t *testing.T) {
 	const day = 24 * 60 * 60
-	r := read(t, line(0, "k")+line(0, "k")+line(day, "k")+line(2*day+1, "k"), LogOptions{})
+	r := read(t, line(0, "k")+line(0, "k")+line(day, "k")+line(2*day+1, "k"), logOptions{})
 	wantRows(t, "a day", r, "POST /a 4/0/4/2/0/0")
 
 	s := newSeen(time.Hour, 100)
@@ -139,7 +146,7 @@ func TestWhatCannotBeRead(t *testing.T) {
 	log := line(0, secret) + "\n" + `{"method":"POST","idempotency_key":"` + secret + `"` + "\n" +
 		`1.2.3.4 - - [10/Oct/2026:13:55:36 +0000] "POST /` + secret + "\n" + strings.Repeat("x", maxLine+1) + "\n" +
 		"\x16\x03\x01\n" + line(700, secret) + line(0, secret) + strings.TrimSuffix(line(700, secret), "\n")
-	r := read(t, log, LogOptions{})
+	r := read(t, log, logOptions{})
 	wantRows(t, "the others", r, "POST /a 4/0/4/3/0/0")
 	if r.Lines != 9 || r.Unreadable != 4 || r.FirstUnreadable != "line 3: it is not valid JSON" || r.Disordered != 1 {
 		t.Errorf("%+v", r)
@@ -149,7 +156,7 @@ func TestWhatCannotBeRead(t *testing.T) {
 		t.Errorf("%s, %v", text, err)
 	}
 	broken := io.MultiReader(strings.NewReader(line(0, "k")), failing{})
-	if r, err := FromAccessLog(broken, LogOptions{}); err == nil || len(r.Rows) != 1 {
+	if r, err := fromAccessLog(broken, logOptions{}); err == nil || len(r.Rows) != 1 {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
@@ -175,7 +182,7 @@ func TestRoutesHoldNoIdentifiers(t *testing.T) {
 			Replace(fmt.Sprint(i))
 		log.WriteString(strings.Replace(line(0, "k"), "/a ", "/"+name+" ", 1))
 	}
-	if r := read(t, log.String(), LogOptions{}); len(r.Rows) != maxRoutes+1 || r.Rows[1].Route != otherRoutes && r.Rows[0].Route != otherRoutes {
+	if r := read(t, log.String(), logOptions{}); len(r.Rows) != maxRoutes+1 || r.Rows[1].Route != otherRoutes && r.Rows[0].Route != otherRoutes {
 		t.Errorf("%d rows", len(r.Rows))
 	}
 }
@@ -194,7 +201,7 @@ func TestFilesArePrinted(t *testing.T) {
 		}
 	}
 	var out, notes bytes.Buffer
-	if err := PrintAccessLogs(&out, &notes, []string{old, last}, LogOptions{}, false); err != nil {
+	if err := printAccessLogs(&out, &notes, []string{old, last}, logOptions{}, false); err != nil {
 		t.Fatal(err)
 	}
 	for _, part := range []string{"POST /a  2         0       2         1", "access.log line 2: it is neither JSON nor", "3 lines, 0 of"} {
@@ -203,13 +210,13 @@ func TestFilesArePrinted(t *testing.T) {
 		}
 	}
 	out.Reset()
-	if err := PrintAccessLogs(&out, &notes, []string{old, last}, LogOptions{}, true); err != nil {
+	if err := printAccessLogs(&out, &notes, []string{old, last}, logOptions{}, true); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(out.String(), `"retries":1`) || strings.Contains(out.String(), "secret") {
 		t.Errorf("%s", out.String())
 	}
-	if err := PrintAccessLogs(&out, &notes, []string{filepath.Join(folder, "none")}, LogOptions{}, true); err == nil {
+	if err := printAccessLogs(&out, &notes, []string{filepath.Join(folder, "none")}, logOptions{}, true); err == nil {
 		t.Error("a file that is missing is no error")
 	}
 }
@@ -220,7 +227,7 @@ func FuzzAccessLog(f *testing.F) {
 	f.Add([]byte(`a b c [d] "\x2"` + "\n\x1f\x8b"))
 	f.Add([]byte("\x1f\x8b"))
 	f.Fuzz(func(t *testing.T, log []byte) {
-		r, _ := FromAccessLog(bytes.NewReader(log), LogOptions{MaxKeys: 10})
+		r, _ := fromAccessLog(bytes.NewReader(log), logOptions{MaxKeys: 10})
 		requests := int64(0)
 		for _, row := range r.Rows {
 			if requests += row.Requests; row.NoKey+row.WithKey != row.Requests || row.Retries > row.WithKey {

@@ -10,8 +10,8 @@ import (
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
 )
 
-// LogHelp says how to log the key, for the help of the command.
-const LogHelp = `An access log has no key unless it is told to. nginx, in the http block; then access_log FILE keyed;
+// logHelp says how to log the key, for the help of the command.
+const logHelp = `An access log has no key unless it is told to. nginx, in the http block; then access_log FILE keyed;
 
     log_format keyed '$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent '
                      '"$http_referer" "$http_user_agent" "$http_idempotency_key" $request_time';
@@ -35,17 +35,17 @@ type LogFlags struct {
 	MaxKeys       int           `default:"1000000" help:"How many keys are remembered at most."`
 }
 
-// Options returns the options for FromAccessLog.
-func (f LogFlags) Options() LogOptions {
-	return LogOptions{
+// Options returns the options of a logReader.
+func (f LogFlags) Options() logOptions {
+	return logOptions{
 		Key: f.KeyField, Caller: f.CallerField, Client: f.ClientField, Method: f.MethodField, Path: f.PathField,
 		Time: f.TimeField, Duration: f.DurationField, Length: f.LengthField, Window: f.Window, MaxKeys: f.MaxKeys,
 	}
 }
 
-// PrintAccessLogs reads access logs, the oldest first, and prints what they say; "-" is standard input. Progress goes to
+// printAccessLogs reads access logs, the oldest first, and prints what they say; "-" is standard input. Progress goes to
 // notes if it takes longer than a second.
-func PrintAccessLogs(out, notes io.Writer, files []string, o LogOptions, asJSON bool) error {
+func printAccessLogs(out, notes io.Writer, files []string, o logOptions, asJSON bool) error {
 	if o.Window < 0 || o.MaxKeys < 0 {
 		return cli.Refusef("--window and --max-keys must not be negative")
 	}
@@ -85,7 +85,7 @@ func (l *logReader) readFile(name string) error {
 }
 
 // print prints the report for people.
-func (r *LogReport) print(out io.Writer) error {
+func (r *logReport) print(out io.Writer) error {
 	table := cli.NewTable(out, false, "ROUTE", "REQUESTS", "NO KEY", "WITH KEY", "RETRIES", "AT THE SAME TIME", "LIKELY REPEATS")
 	keys, likely := int64(0), int64(0)
 	for _, row := range r.Rows {

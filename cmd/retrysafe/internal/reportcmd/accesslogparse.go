@@ -37,7 +37,7 @@ var (
 )
 
 // parseJSON reads a line of JSON.
-func (o LogOptions) parseJSON(text string) (e entry, err error) {
+func (o logOptions) parseJSON(text string) (e entry, err error) {
 	var line map[string]any
 	if err := json.Unmarshal([]byte(text), &line); err != nil {
 		return e, errors.New("it is not valid JSON")
@@ -120,7 +120,7 @@ func textOf(v any) (string, bool) {
 // parseCommon reads a line in the Common or Combined Log Format, with more quoted fields and perhaps the duration after
 // it: a number with a point is in seconds (nginx's $request_time), one without in microseconds (Apache's %D). Apache logs
 // the time at which a request came, nginx that at which it ended.
-func (o LogOptions) parseCommon(text string) (e entry, err error) {
+func (o logOptions) parseCommon(text string) (e entry, err error) {
 	head, rest, ok := strings.Cut(text, " [")
 	words := strings.Fields(head)
 	if !ok || len(words) < 3 {

@@ -56,10 +56,10 @@ func Sentences(r Row) string {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s of %s requests were retries; %s ran twice at the same time.\n",
-		Number(r.Retries+r.Concurrent), Number(r.Requests), Number(r.Concurrent))
+		number(r.Retries+r.Concurrent), number(r.Requests), number(r.Concurrent))
 	say := func(n int64, text string) {
 		if n > 0 {
-			fmt.Fprintf(&b, "%s %s\n", Number(n), text)
+			fmt.Fprintf(&b, "%s %s\n", number(n), text)
 		}
 	}
 	say(r.Retries, "ran again after the first had ended, and would have got its stored answer.")
@@ -80,8 +80,8 @@ func Sentences(r Row) string {
 	return b.String()
 }
 
-// Number writes a number for people: 312, 45,120 or 1.2 M.
-func Number(n int64) string {
+// number writes a number for people: 312, 45,120 or 1.2 M.
+func number(n int64) string {
 	switch {
 	case n >= 1_000_000_000:
 		return fmt.Sprintf("%.1f G", float64(n)/1e9)

@@ -50,7 +50,7 @@ Examples:
     # what a log says
     retrysafe report --access-log access.log.1.gz --access-log access.log
 
-` + LogHelp + `
+` + logHelp + `
 
 The exit status is 0 if everything was read, 1 if a proxy or a log could not be read (then nothing is printed,
 because the sum would be wrong), 2 if the arguments are wrong.`
@@ -62,7 +62,7 @@ func (c Cmd) Run(s *cli.Streams) error {
 	case len(c.AccessLog) > 0 && len(c.URLs) > 0:
 		return cli.Refusef("name proxies or access logs, not both: what both count would be counted twice")
 	case len(c.AccessLog) > 0:
-		return PrintAccessLogs(s.Out, s.Err, c.AccessLog, c.Options(), c.JSON)
+		return printAccessLogs(s.Out, s.Err, c.AccessLog, c.Options(), c.JSON)
 	case len(c.URLs) == 0:
 		return cli.Refusef("say what to read: the admin address of a proxy, as in http://127.0.0.1:8081, or --access-log FILE")
 	}
