@@ -211,12 +211,7 @@ func TestKeyStatusIsOffByDefault(t *testing.T) {
 	k := newKit(t, up.URL)
 	k.send("GET", proxy.KeyStatusPath+"/k", "")
 	want(t, "forwarded", up.count(), 1)
-	k = newKit(t, up.URL, askable, func(s *setup) {
-		s.options.Default.Observed = true
-		s.options.Observation = httpsafe.NewObservation(retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{}),
-			httpsafe.ObservationOptions{})
-	})
-	k.send("GET", proxy.KeyStatusPath+"/k", "")
+	newObservedKit(t, up.URL, askable).send("GET", proxy.KeyStatusPath+"/k", "")
 	want(t, "forwarded, because the route is observed", up.count(), 2)
 	_, err := proxy.New(k.guard, httpsafe.ScopeNone(), proxy.Options{
 		Upstream: proxy.Upstream{URL: mustURL(up.URL)},

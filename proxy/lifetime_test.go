@@ -11,7 +11,6 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/httpsafe"
 	"github.com/retrysafe/retrysafe/proxy"
-	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
 // Iceberg, "CatalogConfig": "idempotency-key-lifetime" is the "Client reuse window for an Idempotency-Key (ISO-8601
@@ -92,11 +91,7 @@ func TestLifetimeIsAnnounced(t *testing.T) {
 	}
 	observed := route("POST /a", time.Hour, 0)
 	observed.Observed = true
-	watched := newKit(t, upstream.URL, func(s *setup) {
-		s.options.Routes = []proxy.Route{observed}
-		s.options.Observation = httpsafe.NewObservation(retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{}),
-			httpsafe.ObservationOptions{})
-	})
+	watched := newObservedKit(t, upstream.URL, func(s *setup) { s.options.Routes = []proxy.Route{observed} })
 	if a := watched.send("GET", "/v1/config", "", "Accept-Encoding", "identity"); a.body != config {
 		t.Errorf("the route is observed: %s", a.body)
 	}
