@@ -31,7 +31,9 @@ func (n *statusRecorder) WriteHeader(status int) {
 }
 
 // WriteString implements io.StringWriter.
-func (n *statusRecorder) WriteString(s string) (int, error) { return io.WriteString(n.ResponseWriter, s) }
+func (n *statusRecorder) WriteString(s string) (int, error) {
+	return io.WriteString(n.ResponseWriter, s)
+}
 
 // Unwrap lets http.ResponseController find what is below.
 func (n *statusRecorder) Unwrap() http.ResponseWriter { return n.ResponseWriter }
