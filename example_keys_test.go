@@ -57,3 +57,20 @@ func ExampleIntent() {
 	fmt.Println(charge, charge.Key())
 	// Output: charge(order-17) 7de5a88f-fc6a-874f-bc15-3a64d50690bf
 }
+
+// A caller that has only the key asks what became of its operation, without running it.
+func ExampleGuard_ExplainKey() {
+	guard := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{})
+	defer guard.Shutdown(context.Background())
+	key := retrysafe.Key{Scope: "shop", ID: "order-17"}
+	fmt.Println(guard.ExplainKey(context.Background(), key.Digest()).Situation == retrysafe.SituationKeyNotFound)
+	_, _ = guard.Do(context.Background(), retrysafe.Request{Key: key},
+		func(context.Context, *retrysafe.Attempt) (retrysafe.Result, error) {
+			return retrysafe.Result{Body: []byte("paid")}, nil
+		})
+	advice := guard.ExplainKey(context.Background(), key.Digest())
+	fmt.Println(advice.Executed, string(advice.Record.Result.Body))
+	// Output:
+	// true
+	// yes paid
+}

@@ -68,3 +68,9 @@ func ExampleReplaceJSON() {
 	fmt.Println(string(answer), err)
 	// Output: {"jsonrpc":"2.0", "result":"paid", "id":2} <nil>
 }
+
+func ExampleSetJSON() {
+	answer, err := fingerprint.SetJSON([]byte(`{"task":"paid"}`), "/replayed", []byte("true"))
+	fmt.Println(string(answer), err)
+	// Output: {"replayed":true,"task":"paid"} <nil>
+}
