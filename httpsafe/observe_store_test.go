@@ -48,7 +48,7 @@ func TestObserveWithoutStore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := &slowStore{Store: memstore.New(memstore.Options{})}
 			k := &observedKit{T: t, guard: retrysafe.New(s, retrysafe.Options{})}
-			k.seen = httpsafe.NewObservation(k.guard, httpsafe.ObservationOptions{StoreTimeout: 10 * time.Millisecond})
+			k.seen = httpsafe.NewObservation(k.guard, httpsafe.ObservationOptions{StoreTimeout: 200 * time.Millisecond})
 			k.handle(httpsafe.Options{}, httpsafe.ScopeNone(), answerAsAsked)
 			s.down.Store(int64(state))
 			k.post("first")
