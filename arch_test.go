@@ -86,7 +86,7 @@ var layers = []layer{
 	{folder: "internal/httpsignals", may: []string{"internal/retry"}},
 	{folder: "internal/release/...", thirdParty: true},
 	{folder: "internal/testing/...", anything: true},
-	{folder: "internal/yamlfile", thirdParty: true},
+	{folder: "internal/yamlfile/...", thirdParty: true},
 	{folder: "internal/..."},
 
 	{folder: ".", may: []string{"internal/elapsed", "internal/keytext", "internal/lazyctx", "internal/timerqueue"}},

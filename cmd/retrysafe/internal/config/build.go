@@ -16,6 +16,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/reconcile"
 	"github.com/retrysafe/retrysafe/httpsafe"
+	"github.com/retrysafe/retrysafe/internal/yamlfile/settings"
 	"github.com/retrysafe/retrysafe/outbox/webhook"
 	"github.com/retrysafe/retrysafe/proxy"
 )
@@ -90,7 +91,7 @@ func (c *Config) Proxy() (proxy.Options, error) {
 		return proxy.Options{}, err
 	}
 	o := proxy.Options{Upstream: proxy.Upstream{TLS: roots}, Default: c.route(c.Defaults, known)}
-	apply(c, &o)
+	settings.Apply(c, &o)
 	for _, t := range c.overridden() {
 		o.Routes = append(o.Routes, c.route(t, known))
 	}
@@ -143,7 +144,7 @@ func (t Route) options(known secrets) proxy.Route {
 		Policy:    retrysafe.Policy{OnInFlight: t.InFlight.Value.InFlightPolicy},
 		Unguarded: !t.isGuarded(), Observed: t.observes(), EnforceFor: t.enforced(),
 	}
-	apply(&t, &r)
+	settings.Apply(&t, &r)
 	if t.Statuses.Set {
 		r.HTTP.Profile.Class = t.Statuses.Value.class(r.HTTP.WithDefaults().Profile.Class)
 	}
@@ -171,11 +172,11 @@ func (t Route) setKey(o *httpsafe.Options) {
 		o.KeySource = httpsafe.KeyInBody{Pointer: k.Body.Value, Query: k.Query.Value}
 	case k.Natural != nil:
 		var source httpsafe.NaturalKey
-		apply(k.Natural, &source)
+		settings.Apply(k.Natural, &source)
 		o.KeySource = source
 	case k.BodyHash != nil:
 		source := httpsafe.BodyHash{Secret: o.Secret}
-		apply(k.BodyHash, &source)
+		settings.Apply(k.BodyHash, &source)
 		o.KeySource = source
 	}
 }
@@ -185,7 +186,7 @@ func (t Route) inForce() Route {
 	r, rules := t.options(secrets{}), t.rules()
 	r.HTTP, r.Policy = r.HTTP.WithDefaults(), r.Policy.WithDefaults()
 	r.HTTP.Profile.Required, r.HTTP.Ambiguous = rules.Required, rules.Ambiguous
-	adopt(&t, &r)
+	settings.Adopt(&t, &r)
 	t.Key.Set = true
 	if t.Reconcile.Set { // which says it
 		t.Abandoned = Setting[retrysafe.AbandonedPolicy]{}

@@ -13,6 +13,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/httpsafe"
 	"github.com/retrysafe/retrysafe/internal/yamlfile"
+	"github.com/retrysafe/retrysafe/internal/yamlfile/settings"
 )
 
 // check looks at what makes no sense together.
@@ -220,13 +221,13 @@ func (t Route) warnings() (all []yamlfile.Fault) {
 		})
 	}
 	if method, _, path := splitPattern(t.Pattern.Value); path != "" && method == "" && t.Required.Value && !t.Methods.Set {
-		if open := without(commonMethods, t.rules().Methods); len(open) > 0 {
+		if open := without(settings.CommonMethods(), t.rules().Methods); len(open) > 0 {
 			all = append(all, yamlfile.Fault{
 				At: t.Pattern.At,
 				Message: fmt.Sprintf("a key is required, but %s requests pass through unguarded: the profile %s guards %s",
 					strings.Join(open, " and "), t.profile().Name, strings.Join(t.rules().Methods, ", ")),
 				Instead: fmt.Sprintf("write methods: [%s] to guard all of them, or methods: [%s]",
-					strings.Join(commonMethods, ", "), strings.Join(t.rules().Methods, ", ")),
+					strings.Join(settings.CommonMethods(), ", "), strings.Join(t.rules().Methods, ", ")),
 			})
 		}
 	}

@@ -3,29 +3,34 @@
 //
 //	config.go    what can be set, as structs whose tags say how each setting is written, and what holds without it
 //	route.go     the same for a route, and for the parts of it that have two ways to be written
-//	settings.go  reads, completes, combines and prints any struct of settings, by its tags
-//	docs.go      describes the settings for people, from the comments of their fields
-//	schema.go    describes them for editors
 //	values.go    how the text of a single value is read
+//	docs.go      describes the settings for people and editors, from the comments of their fields
 //	patterns.go  routes that would match nothing, or that guard nothing
 //	mode.go      routes that are only observed
 //	check.go     settings that make no sense together
 //	build.go     the options of the proxy that a configuration stands for
 //	reload.go    the files of a configuration, and what a running proxy cannot change
+//
+// Package settings reads, completes, combines, prints and describes the structs by their tags and comments.
 package config
 
 import (
 	"fmt"
 	"net/url"
 	"os"
-	"reflect"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/retrysafe/retrysafe/internal/yamlfile"
+	"github.com/retrysafe/retrysafe/internal/yamlfile/settings"
 )
+
+// Setting is a value that may be set, and where it was. Package settings says what its tags are. The tag sets names an
+// option of the library.
+type Setting[T any] = settings.Setting[T]
 
 // Config is what the proxy can be told. FillIn gives a default to the settings that neither the file nor a flag has.
 //
@@ -220,7 +225,7 @@ func Load(path string) (*Config, error) {
 // Parse reads a configuration. The error is a *yamlfile.Faults with everything that is wrong.
 func Parse(name string, source []byte) (*Config, error) {
 	c := &Config{file: name, source: source}
-	if err := yamlfile.Read(name, source, "the configuration", readers(reflect.ValueOf(c).Elem()), c.check); err != nil {
+	if err := yamlfile.Read(name, source, "the configuration", proxyFile.Readers(c), c.check); err != nil {
 		return nil, err
 	}
 	return c, nil
@@ -232,7 +237,7 @@ func (c *Config) Override(name, flag, value string) error {
 	if value == "" {
 		return nil
 	}
-	if err := find(reflect.ValueOf(c).Elem(), name).parse(value); err != nil {
+	if err := proxyFile.Set(c, name, value); err != nil {
 		return yamlfile.ForFlag(flag, err)
 	}
 	return nil
@@ -245,7 +250,7 @@ func (c *Config) FillIn() error {
 	if err := yamlfile.Read("flags", nil, "", nil, c.check); err != nil {
 		return err
 	}
-	if err := fillIn(reflect.ValueOf(c).Elem()); err != nil {
+	if err := proxyFile.FillIn(c); err != nil {
 		return err
 	}
 	if c.Traces.OTLP.Set {
@@ -264,7 +269,7 @@ func (c *Config) Effective() string {
 	for i, t := range e.Routes {
 		e.Routes[i] = t.inForce()
 	}
-	return show(reflect.ValueOf(&e).Elem(), "")
+	return settings.Show(&e)
 }
 
 // Locate returns an error about a setting with its place in the file, and the line, if it was set there.
@@ -289,7 +294,8 @@ type sameCaller struct {
 	at    yamlfile.Position // of the names
 }
 
-func (all *callers) read(r *yamlfile.Reader, n ast.Node) {
+// ReadYAML implements settings.YAMLReader.
+func (all *callers) ReadYAML(r *yamlfile.Reader, n ast.Node) {
 	yamlfile.InsteadOfAliases("write the caller's names out:", all.readEntries)(r, n)
 }
 
@@ -313,6 +319,20 @@ func (all *callers) readEntries(r *yamlfile.Reader, n ast.Node) {
 	}
 }
 
+// ShowYAML implements settings.YAMLShower.
+func (all callers) ShowYAML(indent string) (text string) {
+	for _, same := range all {
+		text += "\n" + indent + "  " + strconv.Quote(same.name) + ":" + settings.ShowValue(same.known, "")
+	}
+	return text
+}
+
+// JSONSchema implements settings.Describer.
+func (callers) JSONSchema() settings.Schema {
+	names := settings.Schema{"type": "array", "minItems": 1, "items": settings.AnyText()}
+	return settings.Schema{"type": "object", "additionalProperties": names}
+}
+
 // Names returns the name that counts for each of the others.
 func (all callers) Names() map[string]string {
 	names := map[string]string{}
@@ -324,20 +344,20 @@ func (all callers) Names() map[string]string {
 	return names
 }
 
-// readScalar reads a URL that stands in place of the mapping.
-func (u *Upstream) readScalar(r *yamlfile.Reader, n ast.ScalarNode, _ string) {
-	find(reflect.ValueOf(u).Elem(), "url").read(r, n)
+// ReadScalar reads a URL that stands in place of the mapping.
+func (u *Upstream) ReadScalar(r *yamlfile.Reader, n ast.ScalarNode, _ string) {
+	proxyFile.Readers(u)["url"](r, n)
 }
 
-// read hides its lines in faults, because some users write the secret itself.
-func (s *Secret) read(r *yamlfile.Reader, n ast.Node) {
-	yamlfile.Secretly(func(r *yamlfile.Reader, n ast.Node) { readMapping(r, n, "secret", "", reflect.ValueOf(s)) })(r, n)
+// ReadYAML hides its lines in faults, because some users write the secret itself.
+func (s *Secret) ReadYAML(r *yamlfile.Reader, n ast.Node) {
+	yamlfile.Secretly(func(r *yamlfile.Reader, n ast.Node) { proxyFile.ReadMapping(r, n, "secret", s) })(r, n)
 	if s.Env.Set && s.File.Set {
 		r.Fault(n, "the secret has two places", "keep one of env and file")
 	}
 }
 
-// readScalar refuses the secret itself.
-func (s *Secret) readScalar(r *yamlfile.Reader, n ast.ScalarNode, _ string) {
+// ReadScalar refuses the secret itself.
+func (s *Secret) ReadScalar(r *yamlfile.Reader, n ast.ScalarNode, _ string) {
 	r.Fault(n, "a secret does not belong in this file", "write {env: NAME} or {file: PATH}")
 }

@@ -3,8 +3,10 @@ package config
 import (
 	"flag"
 	"os"
-	"strings"
+	"slices"
 	"testing"
+
+	"github.com/retrysafe/retrysafe/internal/yamlfile/settings"
 )
 
 // Run the test with -write to bring the page up to date.
@@ -21,21 +23,14 @@ func TestThePageDescribesEachField(t *testing.T) {
 		t.Fatal(err)
 	}
 	top := describe()
-	var route []entry
-	for i, e := range top {
-		if e.name == "defaults" {
-			route, top[i].inner = e.inner, nil
-		}
-	}
+	defaults := slices.IndexFunc(top, func(e settings.Entry) bool { return e.Name == "defaults" })
+	route := top[defaults].Inner
+	top[defaults].Inner = nil
 	text := string(read)
-	for mark, entries := range map[string][]entry{"fields": top, "route": route} {
-		begin, end := "<!-- "+mark+": written by go test ./internal/config -write -->\n", "\n<!-- end of "+mark+" -->"
-		before, rest, ok := strings.Cut(text, begin)
-		_, after, ended := strings.Cut(rest, end)
-		if !ok || !ended {
-			t.Fatalf("the page lacks %q", begin+"…"+end)
+	for mark, entries := range map[string][]settings.Entry{"fields": top, "route": route} {
+		if text, err = settings.Insert(text, mark, entries); err != nil {
+			t.Fatal(err)
 		}
-		text = before + begin + "\n" + markdown(t, entries, "") + end + after
 	}
 	switch {
 	case text == string(read):
@@ -64,67 +59,4 @@ func TestHelp(t *testing.T) {
 	} {
 		want(t, name, Help(name), says)
 	}
-}
-
-// markdown returns a list of fields.
-func markdown(t *testing.T, entries []entry, indent string) string {
-	var b strings.Builder
-	for _, e := range entries {
-		if e.text == "" {
-			t.Errorf("%s: its comment must begin with its name and a colon, \"is\" or \"are\"", e.in)
-		}
-		head := "`" + e.name + "`"
-		if e.standard != "" {
-			head += " (default `" + e.standard + "`)"
-		}
-		list := false
-		for i, paragraph := range paragraphs(e.text) {
-			item := strings.HasPrefix(paragraph, "- ")
-			switch {
-			case i == 0:
-				b.WriteString(wrap(head+": "+paragraph, indent+"- ", indent+"  "))
-			case item:
-				list = true
-				b.WriteString(wrap(paragraph[2:], indent+"  - ", indent+"    "))
-			default:
-				if list {
-					b.WriteString("\n")
-				}
-				b.WriteString(wrap(paragraph, indent+"  ", indent+"  "))
-			}
-		}
-		b.WriteString(markdown(t, e.inner, indent+"  "))
-	}
-	return b.String()
-}
-
-// paragraphs returns the paragraphs and the items of a comment, each in one line.
-func paragraphs(text string) (all []string) {
-	for line := range strings.Lines(text) {
-		switch trimmed := strings.TrimSpace(line); {
-		case trimmed == "", strings.HasPrefix(trimmed, "- "), len(all) == 0:
-			all = append(all, trimmed)
-		default:
-			all[len(all)-1] = strings.TrimSpace(all[len(all)-1] + " " + trimmed)
-		}
-	}
-	return all
-}
-
-// wrap breaks text into lines of at most 120 columns.
-func wrap(text, first, indent string) string {
-	var b strings.Builder
-	line := first
-	for word := range strings.FieldsSeq(text) {
-		switch {
-		case strings.TrimSpace(strings.TrimLeft(line, " -")) == "":
-			line += word
-		case len([]rune(line))+1+len([]rune(word)) > 120:
-			b.WriteString(line + "\n")
-			line = indent + word
-		default:
-			line += " " + word
-		}
-	}
-	return b.String() + line + "\n"
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/retrysafe/retrysafe/internal/yamlfile/settings"
 	"github.com/retrysafe/retrysafe/proxy"
 )
 
@@ -43,7 +44,8 @@ func TestEachOptionHasAField(t *testing.T) {
 		known["Route.HTTP.Profile."+name] = "profile"
 	}
 	set := func(prefix string, v any) {
-		for _, path := range paths(reflect.ValueOf(v), prefix) {
+		for _, path := range settings.Options(v) {
+			path = prefix + path
 			if other, ok := known[path]; ok {
 				t.Errorf("%s has a field, and is said to be set by %s", path, other)
 			}
@@ -67,20 +69,6 @@ func TestEachOptionHasAField(t *testing.T) {
 	if len(missing) > 0 {
 		t.Errorf("the file cannot set %s", strings.Join(missing, ", "))
 	}
-}
-
-// paths returns the options that the fields of a struct set.
-func paths(v reflect.Value, prefix string) (all []string) {
-	for _, f := range fieldsOf(v.Elem()) {
-		switch {
-		case f.sets == "":
-		case f.setting() != nil:
-			all = append(all, prefix+f.sets)
-		default:
-			all = append(all, paths(f.Addr(), prefix+f.sets+".")...)
-		}
-	}
-	return all
 }
 
 // options returns the paths of the options in a struct. A Retention is one option, and so is what is no struct of the

@@ -1,13 +1,12 @@
 package config
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"os"
-	"reflect"
 
 	"github.com/retrysafe/retrysafe/internal/yamlfile"
+	"github.com/retrysafe/retrysafe/internal/yamlfile/settings"
 )
 
 // Files returns the paths of the files that the configuration was read from and of those that it names.
@@ -40,39 +39,16 @@ func DigestOf(paths []string) Digest {
 // CheckReload returns an error with each setting that differs from the running configuration and cannot be changed while
 // the proxy runs; nil if there is none. FillIn comes before, for both.
 func (c *Config) CheckReload(running *Config) error {
-	all := fixed(reflect.ValueOf(c).Elem(), reflect.ValueOf(running).Elem(), "", "")
+	var all []yamlfile.Fault
+	for _, change := range settings.Changes(c, running) {
+		all = append(all, yamlfile.Fault{
+			At: change.At, Message: change.Name + " cannot change while the proxy runs",
+			Instead: "restart the proxy, or leave it as it is in the running configuration",
+			Hidden:  change.Name == "store", // its line may have a password
+		})
+	}
 	if len(all) == 0 {
 		return nil
 	}
 	return &yamlfile.Faults{File: c.file, Source: c.source, All: all}
-}
-
-// fixed returns the settings of a struct that differ from those of the running configuration and that need a restart,
-// which each of them does as restart says.
-func fixed(next, running reflect.Value, prefix, restart string) (all []yamlfile.Fault) {
-	for i, f := range fieldsOf(next) {
-		other := fieldsOf(running)[i]
-		s := f.setting()
-		if s == nil {
-			if f.Kind() == reflect.Struct {
-				all = append(all, fixed(f.Value, other.Value, prefix+f.name+".", f.restart)...)
-			}
-			continue
-		}
-		differs := false
-		switch cmp.Or(f.restart, restart) {
-		case "change":
-			differs = !reflect.DeepEqual(s.value().Interface(), other.setting().value().Interface())
-		case "presence":
-			differs = s.isSet() != other.setting().isSet()
-		}
-		if differs {
-			all = append(all, yamlfile.Fault{
-				At: s.at(), Message: prefix + f.name + " cannot change while the proxy runs",
-				Instead: "restart the proxy, or leave it as it is in the running configuration",
-				Hidden:  f.name == "store", // its line may have a password
-			})
-		}
-	}
-	return all
 }

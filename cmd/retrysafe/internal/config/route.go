@@ -3,7 +3,6 @@ package config
 import (
 	"fmt"
 	"net/url"
-	"reflect"
 	"strconv"
 	"strings"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"github.com/retrysafe/retrysafe/fingerprint"
 	"github.com/retrysafe/retrysafe/httpsafe"
 	"github.com/retrysafe/retrysafe/internal/yamlfile"
+	"github.com/retrysafe/retrysafe/internal/yamlfile/settings"
 )
 
 // Route is how the requests that match a pattern are treated. Where it says nothing, the defaults of the file hold.
@@ -250,7 +250,7 @@ func (t Route) Over(defaults Route) Route {
 	if t.Mode.Set && t.Mode.Value == "enforce" {
 		defaults.EnforceFor = Setting[[]string]{}
 	}
-	inherit(reflect.ValueOf(&t).Elem(), reflect.ValueOf(&defaults).Elem())
+	settings.Inherit(&t, &defaults)
 	return t
 }
 
@@ -266,7 +266,8 @@ func (c *Config) overridden() []Route {
 // routes are read from a mapping of patterns.
 type routes []Route
 
-func (all *routes) read(r *yamlfile.Reader, n ast.Node) {
+// ReadYAML implements settings.YAMLReader.
+func (all *routes) ReadYAML(r *yamlfile.Reader, n ast.Node) {
 	yamlfile.InsteadOfAliases("what routes have in common goes to defaults:", all.readEntries)(r, n)
 }
 
@@ -280,23 +281,41 @@ func (all *routes) readEntries(r *yamlfile.Reader, n ast.Node) {
 		switch entry.Value.(type) {
 		case nil, *ast.NullNode: // a pattern alone has the defaults
 		default:
-			readMapping(r, entry.Value, "a route", "", reflect.ValueOf(&route))
+			proxyFile.ReadMapping(r, entry.Value, "a route", &route)
 		}
 		*all = append(*all, route)
 	}
 }
 
-func (k *Retention) readScalar(r *yamlfile.Reader, n ast.ScalarNode, _ string) {
+// ShowYAML implements settings.YAMLShower.
+func (all routes) ShowYAML(indent string) (text string) {
+	for _, t := range all {
+		text += "\n" + indent + "  " + strconv.Quote(t.Pattern.Value) + ":" + settings.ShowValue(t, indent+"  ")
+	}
+	return text
+}
+
+// JSONSchema implements settings.Describer: any mapping, to which Schema adds the routes.
+func (routes) JSONSchema() settings.Schema { return settings.Schema{"type": "object"} }
+
+// Excludes implements settings.Excluder: if keys are ignored, nothing is in force but where requests go.
+func (t Route) Excludes(name string) bool {
+	return !t.isGuarded() && name != "upstream" && name != "guarded"
+}
+
+// ReadScalar refuses a single time.
+func (k *Retention) ReadScalar(r *yamlfile.Reader, n ast.ScalarNode, _ string) {
 	r.Fault(n, "retention must be a mapping: answers, keys and records are kept for times of their own",
 		fmt.Sprintf("write retention: {replay: %s}", n.GetToken().Value))
 }
 
-// readScalar accepts header: the profile's.
-func (k *Key) readScalar(r *yamlfile.Reader, n ast.ScalarNode, form string) {
+// ReadScalar accepts header: the profile's.
+func (k *Key) ReadScalar(r *yamlfile.Reader, n ast.ScalarNode, form string) {
 	yamlfile.Scalar(new(string), yamlfile.Choice(form))(r, n)
 }
 
-func (k *Key) checkMapping(r *yamlfile.Reader, n ast.Node) {
+// CheckMapping refuses a second place.
+func (k *Key) CheckMapping(r *yamlfile.Reader, n ast.Node) {
 	if len(r.Entries(n, "key")) > 1 {
 		r.Fault(n, "a key comes from one place", "keep one of header, body, query, natural and body_hash")
 	}
@@ -317,7 +336,8 @@ func (s Statuses) all() map[retrysafe.Class][]string {
 	}
 }
 
-func (s *Statuses) checkMapping(r *yamlfile.Reader, n ast.Node) {
+// CheckMapping finds what is there twice, and releases of what has succeeded.
+func (s *Statuses) CheckMapping(r *yamlfile.Reader, n ast.Node) {
 	seen := map[string]bool{}
 	for _, list := range s.all() {
 		for _, status := range list {
@@ -354,17 +374,20 @@ func (s Statuses) class(otherwise httpsafe.ClassFunc) httpsafe.ClassFunc {
 	}
 }
 
-func (k *Natural) checkMapping(r *yamlfile.Reader, n ast.Node) {
+// CheckMapping finds a key that is made of nothing.
+func (k *Natural) CheckMapping(r *yamlfile.Reader, n ast.Node) {
 	if !k.Path.Set && !k.Fields.Set {
 		r.Fault(n, "key.natural needs path or fields", "write path: [id] for {id} in the pattern, or fields: [/order/id]")
 	}
 }
 
-func (f *Fingerprint) readScalar(r *yamlfile.Reader, n ast.ScalarNode, form string) {
+// ReadScalar accepts one of the methods.
+func (f *Fingerprint) ReadScalar(r *yamlfile.Reader, n ast.ScalarNode, form string) {
 	yamlfile.Scalar(&f.Kind, yamlfile.Choice(strings.Split(form, "|")...))(r, n)
 }
 
-func (f *Fingerprint) checkMapping(r *yamlfile.Reader, n ast.Node) {
+// CheckMapping finds fields that contradict each other, or none.
+func (f *Fingerprint) CheckMapping(r *yamlfile.Reader, n ast.Node) {
 	if !f.isFields() || f.Include.Set && f.Exclude.Set {
 		r.Fault(n, "a fingerprint of fields needs either include or exclude, or numbers",
 			"write one of include: [/amount] and exclude: [/sent_at], or numbers: value for the whole body")

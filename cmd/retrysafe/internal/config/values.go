@@ -1,60 +1,60 @@
 package config
 
 import (
+	"embed"
 	"fmt"
-	"math"
 	"net"
 	"net/http"
 	"net/url"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"github.com/retrysafe/retrysafe/httpkey"
 	"github.com/retrysafe/retrysafe/httpsafe"
 	"github.com/retrysafe/retrysafe/internal/yamlfile"
+	"github.com/retrysafe/retrysafe/internal/yamlfile/settings"
 )
 
-// form is a way to read the text of a value.
-type form struct {
-	parse  func(string) (any, error) // nil: the type does it
-	schema schema                    // the same for editors, without rare ways to write a value, such as a number in quotes
+// proxyFile reads and describes the proxy's file.
+var proxyFile = settings.Kind{Forms: forms, Source: source}
+
+// source has the comments of the settings.
+//
+//go:embed config.go route.go
+var source embed.FS
+
+// forms are the ways to read the text of a value that only the proxy's file has, by the names that the tags of settings
+// have.
+var forms = map[string]settings.Form{
+	"attempts":     settings.Between(1, 10),
+	"large number": settings.Between(1, 1_000_000_000),
+	"address":      settings.NewForm(parseListen, settings.Pattern(`:[0-9]+$`)),
+	"upstream":     settings.NewForm(parseUpstream, settings.Pattern(`^[hH](2[cC]|[tT][tT][pP][sS]?)://.`)),
+	"auth":         httpURL("auth", "http://localhost:3000/whoami"),
+	"reconcile":    httpURL("reconcile", "http://localhost:3000/reconcile"),
+	"collector":    httpURL("otlp", "http://localhost:4318"),
+	"share":        settings.NewForm(parseShare, settings.Schema{"type": "number", "minimum": 0, "maximum": 1}),
+	"public URL":   settings.NewForm(parsePublicURL, anyHTTP),
+	"scope": settings.NewForm(parseScope,
+		settings.Pattern(`^(credential|mtls|aws-access-key|none|jwt:.+|(header|cookie):[A-Za-z0-9_-]+)$`)),
+	"enforced":  settings.NewForm(parseEnforced, settings.TextPattern(`^([0-9.]+%|.*[^%])$`)),
+	"method":    settings.NewForm(parseMethod, settings.Pattern(`^[A-Z]+$`)),
+	"profile":   settings.NewForm(yamlfile.Filled, settings.Schema{"enum": profileNames()}), // check looks at it
+	"in flight": {Schema: settings.Pattern(`^(reject|status|wait:.+)$`)},
 }
 
-// forms are the ways to read the text of a value, by the names that the tags of settings have. The names of types are
-// for settings without such a tag.
-var forms = map[string]form{
-	"bool":          newForm(yamlfile.Bool, schema{"type": "boolean"}),
-	"time.Duration": newForm(yamlfile.Duration, pattern(`^([0-9.]+(ns|us|µs|ms|s|m|h))+$|^[0-9]+d$`)),
-	"string":        newForm(yamlfile.Filled, schema{"type": schemaText}),
-	"int64":         newForm(parseSize, schema{"type": schemaText, "pattern": `^[0-9]+ *(B|KiB|MiB|GiB)?$`, "minimum": 1}),
-	"int":           between(1, 1_000_000),
-	"attempts":      between(1, 10),
-	"large number":  between(1, 1_000_000_000),
-	"address":       newForm(parseListen, pattern(`:[0-9]+$`)),
-	"upstream":      newForm(parseUpstream, pattern(`^[hH](2[cC]|[tT][tT][pP][sS]?)://.`)),
-	"auth":          newForm(parseHTTP("auth", "http://localhost:3000/whoami"), pattern(`^[hH][tT][tT][pP][sS]?://.`)),
-	"reconcile":     newForm(parseHTTP("reconcile", "http://localhost:3000/reconcile"), pattern(`^[hH][tT][tT][pP][sS]?://.`)),
-	"collector":     newForm(parseHTTP("otlp", "http://localhost:4318"), pattern(`^[hH][tT][tT][pP][sS]?://.`)),
-	"share":         newForm(parseShare, schema{"type": "number", "minimum": 0, "maximum": 1}),
-	"public URL":    newForm(parsePublicURL, pattern(`^[hH][tT][tT][pP][sS]?://.`)),
-	"scope":         newForm(parseScope, pattern(`^(credential|mtls|aws-access-key|none|jwt:.+|(header|cookie):[A-Za-z0-9_-]+)$`)),
-	"field name":    newForm(parseFieldName, schema{"type": schemaText, "pattern": `^[A-Za-z0-9_-]+$`}),
-	"enforced":      newForm(parseEnforced, schema{"type": schemaText, "pattern": `^([0-9.]+%|.*[^%])$`}),
-	"word":          newForm(parseWord, pattern(`^[A-Za-z0-9_-]+$`)),
-	"status":        newForm(parseStatus, schema{"type": schemaText, "pattern": `^[2-5](xx|[0-9][0-9])$`}),
-	"pointer":       newForm(parsePointer, pattern(`^/`)),
-	"method":        newForm(parseMethod, pattern(`^[A-Z]+$`)),
-	"profile":       newForm(yamlfile.Filled, schema{"enum": profileNames()}), // check looks at it
-	"in flight":     {schema: pattern(`^(reject|status|wait:.+)$`)},
-}
+var anyHTTP = settings.Pattern(`^[hH][tT][tT][pP][sS]?://.`)
 
-func newForm[T any](parse func(string) (T, error), s schema) form {
-	return form{func(text string) (any, error) { return parse(text) }, s}
-}
-
-func between(low, high int) form {
-	return newForm(yamlfile.Between(low, high), schema{"type": "integer", "minimum": low, "maximum": high})
+// httpURL returns the form of the URL of a service that the proxy asks. name is the setting's.
+func httpURL(name, example string) settings.Form {
+	return settings.NewForm(func(s string) (*url.URL, error) {
+		u, err := url.Parse(s)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.Fragment != "" {
+			return nil, yamlfile.Wrong(name+" must be an HTTP URL",
+				"write http:// or https:// and a host, without user and fragment: "+example)
+		}
+		return u, nil
+	}, anyHTTP)
 }
 
 func profileNames() (names []string) {
@@ -62,26 +62,6 @@ func profileNames() (names []string) {
 		names = append(names, p.Name)
 	}
 	return names
-}
-
-var sizeUnits = []struct {
-	suffix string
-	bytes  int64
-}{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"B", 1}, {"", 1}}
-
-func parseSize(s string) (int64, error) {
-	for _, unit := range sizeUnits {
-		number, ok := strings.CutSuffix(s, unit.suffix)
-		if !ok {
-			continue
-		}
-		n, err := strconv.ParseInt(strings.TrimSpace(number), 10, 64)
-		if err != nil || n <= 0 || n > math.MaxInt32/unit.bytes {
-			break
-		}
-		return n * unit.bytes, nil
-	}
-	return 0, yamlfile.Wrong(fmt.Sprintf("%q is no size", s), "write a number and a unit: 64KiB or 1MiB; 2GiB is too much")
 }
 
 // parseListen checks an address to listen on.
@@ -126,64 +106,12 @@ func parseShare(s string) (float64, error) {
 	return f, nil
 }
 
-// parseHTTP returns what checks the URL of a service that the proxy asks.
-func parseHTTP(name, example string) func(string) (*url.URL, error) {
-	return func(s string) (*url.URL, error) {
-		u, err := url.Parse(s)
-		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.Fragment != "" {
-			return nil, yamlfile.Wrong(name+" must be an HTTP URL",
-				"write http:// or https:// and a host, without user and fragment: "+example)
-		}
-		return u, nil
-	}
-}
-
 func parsePublicURL(s string) (string, error) {
 	u, err := url.Parse(s)
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.RawQuery != "" || u.Fragment != "" {
 		return "", yamlfile.Wrong(fmt.Sprintf("%q is no URL that clients could open", s), "write https://api.example.com")
 	}
 	return strings.TrimSuffix(s, "/"), nil
-}
-
-// IsFieldName reports whether a name is one of a header field, in the letters that are used for them.
-func IsFieldName(s string) bool {
-	return s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") == ""
-}
-
-func parseFieldName(s string) (string, error) {
-	if !IsFieldName(s) {
-		return "", yamlfile.Wrong(fmt.Sprintf("%q is no name of a header field", s), "write a name such as Idempotency-Key")
-	}
-	return s, nil
-}
-
-func parseWord(s string) (string, error) {
-	if !IsFieldName(s) { // the same letters
-		return "", yamlfile.Wrong(fmt.Sprintf("%q has other signs than letters, digits, - and _", s), "write v2, for example")
-	}
-	return s, nil
-}
-
-// parseStatus checks a status or a hundred of them. It refuses those that the middleware does not ask about.
-func parseStatus(s string) (string, error) {
-	switch {
-	case !isStatus.MatchString(s):
-		return "", yamlfile.Wrong(fmt.Sprintf("%q is no status of a final answer", s), "write 402, or 4xx for all from 400 to 499")
-	case s == "502" || s == "504":
-		return "", yamlfile.Wrong(s+" comes from a gateway, and never says whether the operation ran", "see ambiguous:")
-	}
-	return s, nil
-}
-
-var isStatus = regexp.MustCompile(`^[2-5](xx|[0-9][0-9])$`)
-
-func parsePointer(s string) (string, error) {
-	if !strings.HasPrefix(s, "/") {
-		return "", yamlfile.Wrong(fmt.Sprintf("%q is no JSON pointer", s),
-			"it begins with a slash: /"+strings.ReplaceAll(s, ".", "/"))
-	}
-	return s, nil
 }
 
 const availableScopes = `credential (the Authorization or X-API-Key header), header:NAME (set by a gateway that you trust), ` +
@@ -197,9 +125,9 @@ func parseScope(s string) (string, error) {
 	switch {
 	case s == "credential" || s == "none" || s == "mtls" || s == "aws-access-key" || kind == "jwt" && rest != "":
 		return s, nil
-	case kind == "cookie" && IsFieldName(rest):
+	case kind == "cookie" && settings.IsFieldName(rest):
 		return s, nil
-	case kind != "header" || !IsFieldName(rest):
+	case kind != "header" || !settings.IsFieldName(rest):
 		return "", yamlfile.Wrong(fmt.Sprintf("scope %q is not known", s), "write one of: "+availableScopes)
 	}
 	switch name := strings.ToLower(rest); name {
@@ -215,19 +143,13 @@ func parseScope(s string) (string, error) {
 	return s, nil
 }
 
-var commonMethods = []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
-
+// parseMethod refuses methods that the proxy never guards.
 func parseMethod(s string) (string, error) {
-	near := yamlfile.Nearest(s, commonMethods)
 	switch {
-	case s == "" || strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "":
-		return "", yamlfile.Wrong("\""+s+"\" is no method", "methods are written in capitals: POST")
 	case s == http.MethodConnect:
 		return "", yamlfile.Wrong("the proxy refuses CONNECT requests", "leave it out")
-	case httpkey.IsSafe(s):
+	case s != "" && httpkey.IsSafe(s):
 		return "", yamlfile.Wrong(s+" needs no key: it has no effect to repeat", "leave it out")
-	case near != "" && near != s:
-		return "", yamlfile.Wrong("\""+s+"\" is no method", "did you mean "+near+"?")
 	}
-	return s, nil
+	return settings.Method(s)
 }
