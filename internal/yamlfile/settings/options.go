@@ -8,15 +8,17 @@ import (
 	"github.com/retrysafe/retrysafe/internal/yamlfile"
 )
 
-// Inherit copies each setting of a struct that is not set from another struct of the same type. Both are pointers.
+// Inherit copies each setting of a struct that is not set from another struct of the same type, and so each pointer and
+// each YAMLReader that is not there. Both are pointers.
 func Inherit(to, from any) { inherit(structAt(to), structAt(from)) }
 
 func inherit(to, from reflect.Value) {
 	for i, f := range fieldsOf(to) {
 		other := fieldsOf(from)[i]
-		if s := f.setting(); s == nil {
+		switch s := f.setting(); {
+		case s == nil && f.Kind() == reflect.Struct:
 			inherit(f.Value, other.Value)
-		} else if !s.isSet() {
+		case s == nil && f.IsZero(), s != nil && !s.isSet():
 			f.Set(other.Value)
 		}
 	}

@@ -40,15 +40,19 @@ func (k Kind) ReadMapping(r *yamlfile.Reader, n ast.Node, what string, to any) {
 // flags. It panics if there is no such setting.
 func (k Kind) Set(to any, path, text string) error { return k.parse(find(structAt(to), path), text) }
 
-// FillIn gives each setting that is not set its default. Afterwards they are not set either. It fails if the tag has a
-// text that the setting's Form refuses.
+// FillIn gives each setting that is not set its default, also those of structs behind pointers and in Settings if these
+// are there. Afterwards they are not set either. It fails if a tag has a text that the setting's Form refuses.
 func (k Kind) FillIn(to any) error { return k.fillIn(structAt(to)) }
 
 func (k Kind) fillIn(v reflect.Value) error {
 	for _, f := range fieldsOf(v) {
-		switch s := f.setting(); {
-		case s == nil && f.Kind() == reflect.Struct:
-			if err := k.fillIn(f.Value); err != nil {
+		s, inner := f.setting(), f.content()
+		if s == nil && inner.Kind() == reflect.Pointer && !inner.IsNil() {
+			inner = inner.Elem()
+		}
+		switch {
+		case isMapping(inner) && (s == nil || s.isSet()):
+			if err := k.fillIn(inner); err != nil {
 				return err
 			}
 		case s == nil || s.isSet() || f.fallback == "":
@@ -135,7 +139,7 @@ func readsItself(v reflect.Value) bool {
 	return ok
 }
 
-// isMapping reports whether the value of a setting is written as a mapping.
+// isMapping reports whether a value is written as a mapping.
 func isMapping(v reflect.Value) bool {
 	_, text := v.Addr().Interface().(encoding.TextUnmarshaler)
 	return v.Kind() == reflect.Struct && !text
