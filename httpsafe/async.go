@@ -90,14 +90,14 @@ func (x *exchange) logPanic() {
 // accept answers 202 with the address of the status.
 func (x *exchange) accept(wait time.Duration) {
 	location := x.m.StatusPath + "/" + x.request.Key.String()
-	contentType, body := render(jsonType, struct {
+	body := encodedLine(struct {
 		State  string `json:"state"`
 		Status string `json:"status"`
 	}{"pending", location})
 	h := x.w.Header()
 	x.m.setStatus(h, "in-flight")
 	h.Set("Location", location)
-	h.Set("Content-Type", contentType)
+	h.Set("Content-Type", jsonType)
 	h.Set("Cache-Control", "no-store")
 	h.Set("Retry-After", strconv.Itoa(wholeSeconds(wait)))
 	h.Set("Content-Length", strconv.Itoa(len(body)))

@@ -1,7 +1,9 @@
 package httpsafe
 
 import (
+	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/retrysafe/retrysafe"
 )
@@ -67,6 +69,41 @@ func StoreUnlessServerFailed(status int) retrysafe.Class {
 		return retrysafe.ClassRelease
 	}
 	return retrysafe.ClassStore
+}
+
+// classes are the rules of this file by name, the default first.
+var classes = []struct {
+	name string
+	rule ClassFunc
+}{
+	{"three-classes", ThreeClasses},
+	{"all", StoreAll},
+	{"executed", StoreExecuted},
+	{"successes", StoreSuccesses},
+	{"unless-failed", StoreUnlessFailed},
+	{"unless-server-failed", StoreUnlessServerFailed},
+}
+
+// ClassNames returns the names that ClassByName knows, that of the default first.
+func ClassNames() []string {
+	var names []string
+	for _, c := range classes {
+		names = append(names, c.name)
+	}
+	return names
+}
+
+// ClassByName returns the ClassFunc of that name, for files: three-classes is ThreeClasses, all is StoreAll, executed
+// is StoreExecuted, successes is StoreSuccesses, unless-failed is StoreUnlessFailed, and unless-server-failed is
+// StoreUnlessServerFailed. The error for another name lists these.
+func ClassByName(name string) (ClassFunc, error) {
+	for _, c := range classes {
+		if c.name == name {
+			return c.rule, nil
+		}
+	}
+	names := strings.Join(ClassNames(), ", ")
+	return nil, fmt.Errorf("httpsafe: unknown class of statuses %q; supported: %s", name, names)
 }
 
 // statusClass returns the class of a status without its header. Statuses that also come from something around the work

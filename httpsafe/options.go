@@ -3,6 +3,7 @@ package httpsafe
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"reflect"
 	"slices"
@@ -166,6 +167,15 @@ func (o Options) Validate() error {
 				"FingerprintFields(fingerprint.Fields{Exclude: []string{%q}})", field, field)
 		}
 	}
+	for _, slug := range slices.Sorted(maps.Keys(p.Statuses)) {
+		if s := p.Statuses[slug]; !isRefusal(s) {
+			fail("Profile.Statuses: %s has status %d; a refusal has one from 400 to 599", slug, s)
+		}
+	}
+	if !p.Refusal.isZero() {
+		_, err := p.Refusal.read(p.Statuses)
+		errs = append(errs, err)
+	}
 	if v, ok := o.KeySource.(interface{ Validate() error }); ok {
 		errs = append(errs, v.Validate())
 	}
@@ -190,6 +200,15 @@ func (o Options) WithDefaults() Options {
 	p.KeySyntax = p.KeySyntax.WithDefaults()
 	if p.Class == nil {
 		p.Class = ThreeClasses
+	}
+	if p.RenderFunc == nil {
+		p.RenderFunc = ProblemJSON
+		if body, err := p.Refusal.read(p.Statuses); err == nil {
+			p.RenderFunc = body.render // the Body is read once
+		}
+	}
+	if p.ReplayFunc == nil && p.RefuseReplays {
+		p.ReplayFunc = alreadyCreated
 	}
 	p.StatusHeader = p.StatusHeader && !p.HideStatus
 	for _, name := range []*string{

@@ -31,8 +31,9 @@ const (
 	OutcomeUnknown   Slug = "outcome-unknown"
 	NotSupported     Slug = "not-supported"
 	StoreUnavailable Slug = "store-unavailable"
-	KeyUnknown       Slug = "key-unknown"   // answered by a StatusHandler
-	RouteMissing     Slug = "route-missing" // answered by a KeyStatusHandler
+	KeyUnknown       Slug = "key-unknown"     // answered by a StatusHandler
+	RouteMissing     Slug = "route-missing"   // answered by a KeyStatusHandler
+	AlreadyCreated   Slug = "already-created" // answered under Profile.RefuseReplays
 )
 
 // Problem is a refusal, before a Profile puts it into its own form. It holds nothing that the request has sent. Its
@@ -96,11 +97,7 @@ func (o Options) writeProblem(w http.ResponseWriter, p Problem, asked []byte) {
 	if noter, ok := w.(ProblemNoter); ok {
 		noter.NoteProblem(p)
 	}
-	render := profile.RenderFunc
-	if render == nil {
-		render = ProblemJSON
-	}
-	contentType, body := render(p)
+	contentType, body := profile.RenderFunc(p)
 	if len(profile.EchoFields) > 0 && len(asked) > 0 {
 		body = orAsItWas(body)(fingerprint.ReplaceJSON(body, asked, profile.EchoFields))
 	}
@@ -145,24 +142,35 @@ func (p Problem) under(profile Profile, policyURL string) Problem {
 
 // ProblemJSON renders a problem as problem details (RFC 9457).
 func ProblemJSON(p Problem) (contentType string, body []byte) {
-	contentType, body = render("application/problem+json", p)
-	body = bytes.TrimSuffix(body, []byte("}\n"))
+	body = bytes.TrimSuffix(encoded(p), []byte("}"))
 	var more []ProblemField
 	if p.RetryAfter > 0 {
 		more = append(more, ProblemField{"retry_after_ms", p.RetryAfter.Milliseconds()})
 	}
 	if !p.FirstSeen.IsZero() {
-		more = append(more, ProblemField{"first_seen", p.FirstSeen.UTC().Format(time.RFC3339)})
+		more = append(more, ProblemField{"first_seen", firstSeen(&p)})
 	}
 	for _, f := range append(more, p.Fields...) {
-		value, err := json.Marshal(f.Value)
-		if err != nil {
-			value = []byte("null")
-		}
-		body = append(append(strconv.AppendQuote(append(body, ','), f.Name), ':'), value...)
+		body = append(append(strconv.AppendQuote(append(body, ','), f.Name), ':'), encoded(f.Value)...)
 	}
-	return contentType, append(body, "}\n"...)
+	return "application/problem+json", append(body, "}\n"...)
 }
+
+func firstSeen(p *Problem) string { return p.FirstSeen.UTC().Format(time.RFC3339) }
+
+const jsonType = "application/json"
+
+// encoded returns a value as JSON: null if it cannot be encoded.
+func encoded(v any) []byte {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return []byte("null")
+	}
+	return text
+}
+
+// encodedLine returns a value as JSON, with a line break at its end.
+func encodedLine(v any) []byte { return append(encoded(v), '\n') }
 
 // wholeSeconds rounds up.
 func wholeSeconds(d time.Duration) int {

@@ -2,10 +2,13 @@ package httpsafe
 
 import (
 	"net/http"
+	"path"
 	"slices"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/fingerprint"
+	"github.com/retrysafe/retrysafe/internal/httpsignals"
 )
 
 // situations is how each situation is answered over HTTP. Its texts, and what it means for a retry, are the root's. The
@@ -108,4 +111,28 @@ func problemOf(a retrysafe.Advice) Problem {
 		p.FirstSeen = time.Now().Add(-a.Record.Age)
 	}
 	return p
+}
+
+const conflictingID = httpsignals.ConflictingID
+
+// alreadyCreated turns a replay into a conflict that names what the first request has created.
+func alreadyCreated(r Replayed) *Problem {
+	p := Problem{
+		Slug:           AlreadyCreated,
+		Status:         409,
+		Title:          "A resource has already been created with this idempotency key",
+		Detail:         "The resource was created by an earlier request with this key.",
+		Executed:       "yes",
+		NewKeyRequired: true,
+	}
+	id := ""
+	if r.Location != "" {
+		id = path.Base(r.Location)
+	} else if text, ok, err := fingerprint.JSONField(r.Body, "/id"); err == nil && ok {
+		id = text
+	}
+	if id != "" {
+		p = p.with(conflictingID, id)
+	}
+	return &p
 }

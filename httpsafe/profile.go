@@ -73,13 +73,21 @@ type Profile struct {
 	// RetryHeader tells clients whether to send the same request again. It is "true" on refusals that a retry with the
 	// same key may get past, and "false" on other refusals and on server errors that every retry would get again.
 	RetryHeader string
-	// ReplayFunc turns a replay into a refusal, for APIs that refuse duplicates. nil: the stored response is sent.
+	// RefuseReplays answers a replay with the refusal AlreadyCreated instead of the stored response, for APIs that refuse
+	// duplicates. It names what was created, as conflicting_resource_id: by the end of the stored Location, or by the
+	// member id of the stored body.
+	RefuseReplays bool
+	// ReplayFunc turns a replay into a refusal of your own. It comes before RefuseReplays. Default: none. If it returns
+	// nil, the stored response is sent.
 	ReplayFunc func(Replayed) *Problem
 	// Location303 answers a retry whose response was not kept with 303 See Other, if its Location is known.
 	Location303 bool
 	// Statuses that differ from those of Problem.
 	Statuses map[Slug]int
-	// RenderFunc renders a refusal. nil: ProblemJSON.
+	// Refusal is how the bodies of refusals look. Default: problem details, as ProblemJSON writes them.
+	Refusal RefusalBody
+	// RenderFunc renders a refusal in a form that Refusal cannot describe, such as XML. It comes before Refusal. It must
+	// be safe for concurrent use. Default: as Refusal says.
 	RenderFunc func(Problem) (contentType string, body []byte)
 }
 

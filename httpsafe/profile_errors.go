@@ -1,161 +1,121 @@
 package httpsafe
 
-import (
-	"encoding/json"
-	"net/http"
-	"path"
+// The error bodies of providers. If an API has no code for a problem, the body has its general one and our slug. Each
+// function returns maps of its own, because callers may change a copy of a profile.
 
-	"github.com/retrysafe/retrysafe/fingerprint"
-	"github.com/retrysafe/retrysafe/internal/httpsignals"
-)
+// words are the words of a name by case: see RefusalBody.Words.
+type words = map[string]string
 
-// The error bodies of the profiles. If an API has no code for a problem, the body has its general one and our slug.
-
-const jsonType = "application/json"
-
-type object map[string]any
-
-// render encodes v, which holds only strings and numbers, as JSON with a line break at its end.
-func render(contentType string, v any) (string, []byte) {
-	body, err := json.Marshal(v)
-	if err != nil { // strings and numbers only
-		panic(err)
+func refusalOfStripe() RefusalBody {
+	return RefusalBody{
+		Body: `{"error": {"code": "{code}", "doc_url": "{type}", "message": "{detail}", "type": "{kind}"}}`,
+		Words: map[string]words{
+			"code": {"request-in-flight": "idempotency_key_in_use", "": "{slug}"},
+			"kind": {
+				"key-reused": "idempotency_error", "key-expired": "idempotency_error",
+				"5xx": "api_error", "": "invalid_request_error",
+			},
+		},
 	}
-	return contentType, append(body, '\n')
 }
 
-// word returns the profile's word for a problem. If it has none, it is servers for problems that are the server's
-// fault, by their status, and callers for others: a client that reads that its request was invalid corrects it and
-// sends it with a new key, which must not happen after a server error.
-func word(p Problem, words map[Slug]string, servers, callers string) string {
-	if p.Status >= 500 {
-		return wordOr(p, words, servers)
+func refusalOfPayPal() RefusalBody {
+	return RefusalBody{
+		Body: `{
+			"details": [{"description": "{detail}", "issue": "{issue}"}],
+			"links": [{"href": "{type}", "rel": "information_link"}],
+			"message": "{title}",
+			"name": "{name}"
+		}`,
+		Words: map[string]words{
+			"issue": {
+				"key-reused": "PAYPAL_REQUEST_ID_PREVIOUSLY_USED", "request-in-flight": "PREVIOUS_REQUEST_IN_PROGRESS",
+				"": "{slug_upper}",
+			},
+			"name": {
+				"key-reused": "UNPROCESSABLE_ENTITY", "key-expired": "UNPROCESSABLE_ENTITY",
+				"request-in-flight": "RESOURCE_CONFLICT",
+				"scope-unresolved":  "AUTHENTICATION_FAILURE",
+				"key-quota":         "RATE_LIMIT_REACHED",
+				"503":               "SERVICE_UNAVAILABLE", "5xx": "INTERNAL_SERVER_ERROR",
+				"": "INVALID_REQUEST",
+			},
+		},
 	}
-	return wordOr(p, words, callers)
 }
 
-// wordOr returns the profile's word for a problem, or other if it has none.
-func wordOr(p Problem, words map[Slug]string, other string) string {
-	if w, ok := words[p.Slug]; ok {
-		return w
+func refusalOfAdyen() RefusalBody {
+	return RefusalBody{
+		Body: `{"errorCode": "{code}", "errorType": "{kind}", "message": "{detail}", "status": "{status}"}`,
+		Words: map[string]words{
+			"code": {"request-in-flight": "704", "key-reused": "704", "": "{slug}"},
+			"kind": {"scope-unresolved": "security", "5xx": "internal", "": "validation"},
+		},
 	}
-	return other
 }
 
-// unavailableOr returns the word for status 503, or the one for all other statuses.
-func unavailableOr(p Problem, unavailable, other string) string {
-	if p.Status == http.StatusServiceUnavailable {
-		return unavailable
+func refusalOfOData() RefusalBody {
+	return RefusalBody{Body: `{"error": {"code": "{slug_camel}", "message": "{detail}"}}`}
+}
+
+func refusalOfSquare() RefusalBody {
+	return RefusalBody{
+		Body: `{"errors": [{"category": "{category}", "code": "{code}", "detail": "{detail}"}]}`,
+		Words: map[string]words{
+			"category": {
+				"scope-unresolved": "AUTHENTICATION_ERROR", "key-quota": "RATE_LIMIT_ERROR",
+				"5xx": "API_ERROR", "": "INVALID_REQUEST_ERROR",
+			},
+			"code": {"key-reused": "IDEMPOTENCY_KEY_REUSED", "": "{slug_upper}"},
+		},
 	}
-	return other
 }
 
-func renderStripe(p Problem) (string, []byte) {
-	kinds := map[Slug]string{KeyReused: "idempotency_error", KeyExpired: "idempotency_error"}
-	kind := word(p, kinds, "api_error", "invalid_request_error")
-	e := object{
-		"type":    kind,
-		"code":    wordOr(p, map[Slug]string{RequestInFlight: "idempotency_key_in_use"}, string(p.Slug)),
-		"message": p.Detail,
-		"doc_url": p.Type,
+func refusalOfAWS() RefusalBody {
+	return RefusalBody{
+		ContentType: "application/x-amz-json-1.1",
+		Body:        `{"__type": "{code}", "message": "{detail}"}`,
+		Words: map[string]words{"code": {
+			"key-reused":        "IdempotentParameterMismatch",
+			"request-in-flight": "IdempotentRequestInProgress",
+			"key-quota":         "ThrottlingException",
+			"503":               "ServiceUnavailable", "5xx": "InternalFailure",
+			"": "{slug_camel}",
+		}},
 	}
-	return render(jsonType, object{"error": e})
 }
 
-func renderPayPal(p Problem) (string, []byte) {
-	issue := wordOr(p, map[Slug]string{
-		KeyReused:       "PAYPAL_REQUEST_ID_PREVIOUSLY_USED",
-		RequestInFlight: "PREVIOUS_REQUEST_IN_PROGRESS",
-	}, httpsignals.UpperSnake(string(p.Slug)))
-	name := word(p, map[Slug]string{
-		KeyReused:       "UNPROCESSABLE_ENTITY",
-		KeyExpired:      "UNPROCESSABLE_ENTITY",
-		RequestInFlight: "RESOURCE_CONFLICT",
-		ScopeUnresolved: "AUTHENTICATION_FAILURE",
-		KeyQuota:        "RATE_LIMIT_REACHED",
-	}, unavailableOr(p, "SERVICE_UNAVAILABLE", "INTERNAL_SERVER_ERROR"), "INVALID_REQUEST")
-	return render(jsonType, object{
-		"name":    name,
-		"message": p.Title,
-		"details": []object{{"issue": issue, "description": p.Detail}},
-		"links":   []object{{"href": p.Type, "rel": "information_link"}},
-	})
-}
-
-func renderAdyen(p Problem) (string, []byte) {
-	code := wordOr(p, map[Slug]string{RequestInFlight: "704", KeyReused: "704"}, string(p.Slug))
-	kind := word(p, map[Slug]string{ScopeUnresolved: "security"}, "internal", "validation")
-	return render(jsonType, object{"status": p.Status, "errorCode": code, "message": p.Detail, "errorType": kind})
-}
-
-func renderOData(p Problem) (string, []byte) {
-	return render(jsonType, object{"error": object{"code": httpsignals.Camel(string(p.Slug)), "message": p.Detail}})
-}
-
-func renderSquare(p Problem) (string, []byte) {
-	category := word(p, map[Slug]string{
-		ScopeUnresolved: "AUTHENTICATION_ERROR",
-		KeyQuota:        "RATE_LIMIT_ERROR",
-	}, "API_ERROR", "INVALID_REQUEST_ERROR")
-	code := wordOr(p, map[Slug]string{KeyReused: "IDEMPOTENCY_KEY_REUSED"}, httpsignals.UpperSnake(string(p.Slug)))
-	return render(jsonType, object{"errors": []object{{"category": category, "code": code, "detail": p.Detail}}})
-}
-
-func renderAWS(p Problem) (string, []byte) {
-	code := word(p, map[Slug]string{
-		KeyReused:       "IdempotentParameterMismatch",
-		RequestInFlight: "IdempotentRequestInProgress",
-		KeyQuota:        "ThrottlingException",
-	}, unavailableOr(p, "ServiceUnavailable", "InternalFailure"), httpsignals.Camel(string(p.Slug)))
-	return render("application/x-amz-json-1.1", object{"__type": code, "message": p.Detail})
-}
-
-func renderCheckout(p Problem) (string, []byte) {
-	kind := word(p, nil, "processing_error", "request_invalid")
-	return render(jsonType, object{"error_type": kind, "error_codes": []string{httpsignals.LowerSnake(string(p.Slug))}})
-}
-
-func renderGoCardless(p Problem) (string, []byte) {
-	reason := wordOr(p, map[Slug]string{
-		conflictSlug:    "idempotent_creation_conflict",
-		RequestInFlight: "idempotent_creation_conflict",
-	}, httpsignals.LowerSnake(string(p.Slug)))
-	one := object{"reason": reason, "message": p.Detail}
-	for _, f := range p.Fields {
-		if f.Name == conflictingID {
-			one["links"] = object{conflictingID: f.Value}
-		}
+func refusalOfCheckout() RefusalBody {
+	return RefusalBody{
+		Body: `{"error_codes": ["{slug_snake}"], "error_type": "{kind}"}`,
+		Words: map[string]words{
+			"kind": {"5xx": "processing_error", "": "request_invalid"},
+		},
 	}
-	kinds := map[Slug]string{conflictSlug: "invalid_state", RequestInFlight: "invalid_state"}
-	kind := word(p, kinds, "gocardless", "invalid_api_usage")
-	return render(jsonType, object{"error": object{
-		"code": p.Status, "type": kind, "message": p.Title, "documentation_url": p.Type, "errors": []object{one},
-	}})
 }
 
-const (
-	conflictSlug  Slug   = "already-created"
-	conflictingID string = httpsignals.ConflictingID
-)
-
-// conflictingResource turns a replay into a conflict that names what the first request has created.
-func conflictingResource(r Replayed) *Problem {
-	p := Problem{
-		Slug:           conflictSlug,
-		Status:         409,
-		Title:          "A resource has already been created with this idempotency key",
-		Detail:         "The resource was created by an earlier request with this key.",
-		Executed:       "yes",
-		NewKeyRequired: true,
+func refusalOfGoCardless() RefusalBody {
+	return RefusalBody{
+		Body: `{"error": {
+			"code": "{status}",
+			"documentation_url": "{type}",
+			"errors": [{
+				"links": {"conflicting_resource_id": "{conflicting_resource_id}"},
+				"message": "{detail}",
+				"reason": "{reason_code}"
+			}],
+			"message": "{title}",
+			"type": "{kind}"
+		}}`,
+		Words: map[string]words{
+			"reason_code": {
+				"already-created": "idempotent_creation_conflict", "request-in-flight": "idempotent_creation_conflict",
+				"": "{slug_snake}",
+			},
+			"kind": {
+				"already-created": "invalid_state", "request-in-flight": "invalid_state",
+				"5xx": "gocardless", "": "invalid_api_usage",
+			},
+		},
 	}
-	id := ""
-	if r.Location != "" {
-		id = path.Base(r.Location)
-	} else if text, ok, err := fingerprint.JSONField(r.Body, "/id"); err == nil && ok {
-		id = text
-	}
-	if id != "" {
-		p = p.with(conflictingID, id)
-	}
-	return &p
 }

@@ -1,75 +1,83 @@
 package httpsafe
 
-import "github.com/retrysafe/retrysafe/internal/httpsignals"
+import "time"
 
 // The error bodies of protocols. Those of providers are in profile_errors.go.
 
-func renderACP(p Problem) (string, []byte) {
-	code := wordOr(p, map[Slug]string{
-		KeyMissing:      "idempotency_key_required",
-		KeyReused:       "idempotency_conflict",
-		RequestInFlight: "idempotency_in_flight",
-		KeyQuota:        "too_many_requests",
-	}, httpsignals.LowerSnake(string(p.Slug)))
-	kind := word(p, nil, unavailableOr(p, "service_unavailable", "processing_error"), "invalid_request")
-	return render(jsonType, object{"type": kind, "code": code, "message": p.Detail})
+func refusalOfACP() RefusalBody {
+	return RefusalBody{
+		Body: `{"code": "{code}", "message": "{detail}", "type": "{kind}"}`,
+		Words: map[string]words{
+			"code": {
+				"key-missing":       "idempotency_key_required",
+				"key-reused":        "idempotency_conflict",
+				"request-in-flight": "idempotency_in_flight",
+				"key-quota":         "too_many_requests",
+				"":                  "{slug_snake}",
+			},
+			"kind": {"503": "service_unavailable", "5xx": "processing_error", "": "invalid_request"},
+		},
+	}
 }
 
-func renderUCP(p Problem) (string, []byte) {
-	return render(jsonType, object{"code": httpsignals.LowerSnake(string(p.Slug)), "content": p.Detail})
+func refusalOfUCP() RefusalBody {
+	return RefusalBody{Body: `{"code": "{slug_snake}", "content": "{detail}"}`}
 }
 
-// renderAdCP writes the error where the protocol's envelope has it and where its payload has it. It says nothing about
+// refusalOfAdCP has the error where the protocol's envelope has it and where its payload has it. It says nothing about
 // the request that the key was used for.
-func renderAdCP(p Problem) (string, []byte) {
-	code := wordOr(p, map[Slug]string{
-		KeyMissing: "INVALID_REQUEST", KeyMalformed: "INVALID_REQUEST", BodyTooLarge: "INVALID_REQUEST",
-		BodyUnreadable:   "INVALID_REQUEST",
-		KeyReused:        "IDEMPOTENCY_CONFLICT",
-		KeyExpired:       "IDEMPOTENCY_EXPIRED",
-		RequestInFlight:  "IDEMPOTENCY_IN_FLIGHT",
-		KeyQuota:         "RATE_LIMITED",
-		ScopeUnresolved:  "AUTH_REQUIRED",
-		StoreUnavailable: "SERVICE_UNAVAILABLE",
-	}, httpsignals.UpperSnake(string(p.Slug)))
-	recovery := word(p, nil, "terminal", "correctable")
-	if p.Retryable {
-		recovery = "transient"
+func refusalOfAdCP() RefusalBody {
+	const e = `{"code": "{code}", "message": "{detail}", "recovery": "{recovery}", "retry_after": "{retry_after}"}`
+	return RefusalBody{
+		Body: `{"adcp_error": ` + e + `, "errors": [` + e + `], "status": "failed"}`,
+		Words: map[string]words{
+			"code": {
+				"key-missing": "INVALID_REQUEST", "key-malformed": "INVALID_REQUEST", "body-too-large": "INVALID_REQUEST",
+				"body-unreadable":   "INVALID_REQUEST",
+				"key-reused":        "IDEMPOTENCY_CONFLICT",
+				"key-expired":       "IDEMPOTENCY_EXPIRED",
+				"request-in-flight": "IDEMPOTENCY_IN_FLIGHT",
+				"key-quota":         "RATE_LIMITED",
+				"scope-unresolved":  "AUTH_REQUIRED",
+				"store-unavailable": "SERVICE_UNAVAILABLE",
+				"":                  "{slug_upper}",
+			},
+			"recovery": {"retryable": "transient", "5xx": "terminal", "": "correctable"},
+		},
+		MaxRetryAfter: time.Hour, // in the protocol's schema
 	}
-	e := object{"code": code, "message": p.Detail, "recovery": recovery}
-	if p.RetryAfter > 0 {
-		e["retry_after"] = min(wholeSeconds(p.RetryAfter), 3600) // at most, in the protocol's schema
-	}
-	return render(jsonType, object{"status": "failed", "adcp_error": e, "errors": []object{e}})
 }
 
-func renderIceberg(p Problem) (string, []byte) {
-	kind := wordOr(p, map[Slug]string{
-		KeyReused:       "UnprocessableEntityException",
-		ScopeUnresolved: "NotAuthorizedException",
-		OutcomeUnknown:  "CommitStateUnknownException",
-	}, unavailableOr(p, "ServiceUnavailableException", httpsignals.Camel(string(p.Slug))+"Exception"))
-	return render(jsonType, object{"error": object{"message": p.Detail, "type": kind, "code": p.Status}})
+func refusalOfIceberg() RefusalBody {
+	return RefusalBody{
+		Body: `{"error": {"code": "{status}", "message": "{detail}", "type": "{exception}"}}`,
+		Words: map[string]words{"exception": {
+			"key-reused":       "UnprocessableEntityException",
+			"scope-unresolved": "NotAuthorizedException",
+			"outcome-unknown":  "CommitStateUnknownException",
+			"503":              "ServiceUnavailableException",
+			"":                 "{slug_camel}Exception",
+		}},
+	}
 }
 
-// renderJSONRPC writes the id as null. EchoFields puts that of the request there.
-func renderJSONRPC(p Problem) (string, []byte) {
-	const invalidRequest, internalError, serverError = -32600, -32603, -32000
-	code := serverError
-	switch p.Status {
-	case 400:
-		code = invalidRequest
-	case 500:
-		code = internalError
+// refusalOfJSONRPC has the id as null. EchoFields puts that of the request there. The codes are those of an invalid
+// request, an internal error and other errors of a server.
+func refusalOfJSONRPC() RefusalBody {
+	return RefusalBody{
+		Body: `{
+			"error": {
+				"code": "{code:number}",
+				"data": {
+					"code": "{slug}", "detail": "{detail}", "executed": "{executed}",
+					"new_key_required": "{new_key_required}", "retry_after": "{retry_after}", "retryable": "{retryable}",
+					"type": "{type}"
+				},
+				"message": "{title}"
+			},
+			"id": null,
+			"jsonrpc": "2.0"
+		}`,
+		Words: map[string]words{"code": {"400": "-32600", "500": "-32603", "": "-32000"}},
 	}
-	data := object{
-		"code": p.Slug, "detail": p.Detail, "type": p.Type, "retryable": p.Retryable, "new_key_required": p.NewKeyRequired,
-		"executed": p.Executed,
-	}
-	if p.RetryAfter > 0 {
-		data["retry_after"] = wholeSeconds(p.RetryAfter)
-	}
-	return render(jsonType, object{"jsonrpc": "2.0", "id": nil, "error": object{
-		"code": code, "message": p.Title, "data": data,
-	}})
 }

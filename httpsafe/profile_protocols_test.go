@@ -131,7 +131,7 @@ func TestACPReplay(t *testing.T) {
 // ACP, section 6.4: 422 idempotency_conflict, "permanent"; 409 idempotency_in_flight, "Servers SHOULD include a
 // Retry-After header (in seconds)". The body is the schema's Error, which has no other members.
 //
-// Seen to fail with the two codes swapped in renderACP.
+// Seen to fail with the two codes swapped in refusalOfACP.
 func TestACPErrors(t *testing.T) {
 	k := newProtocolKit(t, httpsafe.ACP())
 	k.during(func() {

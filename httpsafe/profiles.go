@@ -36,7 +36,7 @@ func Stripe() Profile {
 		OriginalHeader: "Original-Request",
 		Statuses:       map[Slug]int{KeyReused: 400, KeyClosed: 400, KeyExpired: 400},
 		RetryHeader:    "Stripe-Should-Retry",
-		RenderFunc:     renderStripe,
+		Refusal:        refusalOfStripe(),
 	}
 }
 
@@ -47,7 +47,7 @@ func StripeV2() Profile {
 		Class:       StoreUnlessFailed,
 		RetryHeader: "Stripe-Should-Retry",
 		Statuses:    map[Slug]int{KeyReused: 400, KeyClosed: 400, KeyExpired: 400},
-		RenderFunc:  renderStripe,
+		Refusal:     refusalOfStripe(),
 	}
 }
 
@@ -57,7 +57,7 @@ func PayPal() Profile {
 		Profile:    httpkey.PayPal(),
 		ScopeRoute: true,
 		Class:      StoreSuccesses,
-		RenderFunc: renderPayPal,
+		Refusal:    refusalOfPayPal(),
 	}
 }
 
@@ -68,7 +68,7 @@ func Adyen() Profile {
 		Class:       ThreeClasses,
 		EchoKey:     true,
 		RetryHeader: "Transient-Error",
-		RenderFunc:  renderAdyen,
+		Refusal:     refusalOfAdyen(),
 	}
 }
 
@@ -80,7 +80,7 @@ func Repeatability() Profile {
 		Class:             ThreeClasses,
 		RejectedHeader:    httpkey.HeaderLine{Name: "Repeatability-Result", Value: "rejected"},
 		Statuses:          map[Slug]int{KeyReused: 400, KeyClosed: 400, KeyExpired: 412},
-		RenderFunc:        renderOData,
+		Refusal:           refusalOfOData(),
 	}
 }
 
@@ -92,7 +92,7 @@ func Square() Profile {
 		ScopeRoute: true,
 		Class:      StoreExecuted,
 		Statuses:   map[Slug]int{KeyReused: 400, KeyClosed: 400, KeyExpired: 400},
-		RenderFunc: renderSquare,
+		Refusal:    refusalOfSquare(),
 	}
 }
 
@@ -103,7 +103,7 @@ func AWS() Profile {
 		ScopeRoute: true,
 		Class:      StoreSuccesses,
 		Statuses:   map[Slug]int{KeyReused: 400, KeyClosed: 400, KeyExpired: 400},
-		RenderFunc: renderAWS,
+		Refusal:    refusalOfAWS(),
 	}
 }
 
@@ -115,20 +115,20 @@ func Checkout() Profile {
 		IgnoreBody: true,
 		Class:      StoreSuccesses,
 		Statuses:   map[Slug]int{RequestInFlight: 429},
-		RenderFunc: renderCheckout,
+		Refusal:    refusalOfCheckout(),
 	}
 }
 
 // GoCardless answers every duplicate of a success with a conflict that names what was created, as GoCardless's API.
 func GoCardless() Profile {
 	return Profile{
-		Profile:    httpkey.GoCardless(),
-		ScopeRoute: true,
-		IgnoreBody: true,
-		Class:      StoreSuccesses,
-		ReplayFunc: conflictingResource,
-		Statuses:   map[Slug]int{KeyReused: 409, KeyClosed: 409, KeyExpired: 409},
-		RenderFunc: renderGoCardless,
+		Profile:       httpkey.GoCardless(),
+		ScopeRoute:    true,
+		IgnoreBody:    true,
+		Class:         StoreSuccesses,
+		RefuseReplays: true,
+		Statuses:      map[Slug]int{KeyReused: 409, KeyClosed: 409, KeyExpired: 409},
+		Refusal:       refusalOfGoCardless(),
 	}
 }
 
@@ -144,7 +144,7 @@ func ACP() Profile {
 		Class:       StoreUnlessServerFailed,
 		Ambiguous:   retrysafe.AmbiguousUnknown,
 		EchoKey:     true,
-		RenderFunc:  renderACP,
+		Refusal:     refusalOfACP(),
 	}
 }
 
@@ -157,7 +157,7 @@ func UCP() Profile {
 		ScopeRoute: true,
 		Class:      ThreeClasses,
 		Statuses:   map[Slug]int{KeyReused: 409, KeyClosed: 409, KeyExpired: 409, RequestInFlight: 503},
-		RenderFunc: renderUCP,
+		Refusal:    refusalOfUCP(),
 	}
 }
 
@@ -180,7 +180,7 @@ func AdCP() Profile {
 			Key:    30 * 24 * time.Hour,
 		},
 		EchoFields: []string{"/context"},
-		RenderFunc: renderAdCP,
+		Refusal:    refusalOfAdCP(),
 	}
 }
 
@@ -188,12 +188,12 @@ func AdCP() Profile {
 // again with the same key; they take 409 for a commit that has failed.
 func Iceberg() Profile {
 	return Profile{
-		Profile:    httpkey.Iceberg(),
-		Class:      StoreUnlessServerFailed,
-		Ambiguous:  retrysafe.AmbiguousUnknown,
-		Lifetime:   Lifetime{Path: "/v1/config", Field: "/idempotency-key-lifetime"},
-		Statuses:   map[Slug]int{RequestInFlight: 503},
-		RenderFunc: renderIceberg,
+		Profile:   httpkey.Iceberg(),
+		Class:     StoreUnlessServerFailed,
+		Ambiguous: retrysafe.AmbiguousUnknown,
+		Lifetime:  Lifetime{Path: "/v1/config", Field: "/idempotency-key-lifetime"},
+		Statuses:  map[Slug]int{RequestInFlight: 503},
+		Refusal:   refusalOfIceberg(),
 	}
 }
 
@@ -207,6 +207,6 @@ func JSONRPC() Profile {
 		StatusHeader: true,
 		EchoKey:      true,
 		EchoFields:   []string{"/id"},
-		RenderFunc:   renderJSONRPC,
+		Refusal:      refusalOfJSONRPC(),
 	}
 }

@@ -124,8 +124,8 @@ func (c *config) writeStatus(w http.ResponseWriter, r *http.Request, a retrysafe
 	case answer.Next == "wait":
 		h.Set("Retry-After", strconv.Itoa(wholeSeconds(max(a.RetryAfter, time.Second))))
 	}
-	contentType, body := render(jsonType, answer)
-	h.Set("Content-Type", contentType)
+	body := encodedLine(answer)
+	h.Set("Content-Type", jsonType)
 	h.Set("Cache-Control", "no-store")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	w.Write(body)

@@ -25,7 +25,7 @@ func isOutcomeUnknown(p httpsafe.Problem) bool { return p.Slug == httpsafe.Outco
 func TestTheClientUnderstandsEveryProblem(t *testing.T) {
 	for _, profile := range httpsafe.Profiles() {
 		problems := httpsafe.Options{}.Rules("", retrysafe.Policy{}, proxy.Problems()...).Problems
-		if i := slices.IndexFunc(problems, isOutcomeUnknown); profile.RetryHeader != "" || profile.RenderFunc == nil {
+		if i := slices.IndexFunc(problems, isOutcomeUnknown); profile.RetryHeader != "" || profile.Refusal.Body == "" {
 			resumes := problems[i] // under Rerun and Reconcile
 			resumes.Retryable = true
 			problems = append(problems, resumes)
