@@ -60,6 +60,7 @@ var layers = []layer{
 	{folder: "connectsafe/...", may: []string{".", "client", "rpcsafe"}, thirdParty: true},
 	{folder: "queuesafe", may: []string{".", "fingerprint", "internal/keytext"}},
 	{folder: "queuesafe/...", may: []string{".", "queuesafe", "outbox", "internal/retry"}, thirdParty: true},
+	{folder: "profilefile/...", may: []string{"httpsafe", "internal/yamlfile"}},
 	{folder: "outbox/...", may: []string{".", "internal/retry"}},
 	{folder: "observe/...", may: []string{
 		".", "client", "rpcsafe", "outbox", "queuesafe",
@@ -78,7 +79,9 @@ var layers = []layer{
 	{folder: "probe/report/..."},
 	{folder: "probe/internal/..."},
 	{folder: "probe/draft/...", may: []string{"internal/yamlfile"}, thirdParty: true},
-	{folder: "probe/recipe/...", may: []string{"internal/yamlfile"}, thirdParty: true},
+	{folder: "probe/recipe/...", may: []string{
+		".", "httpkey", "httpsafe", "internal/jsonpointer", "internal/yamlfile",
+	}, thirdParty: true},
 	{folder: "probe/...", thirdParty: true},
 
 	{folder: "internal/storekit", may: []string{"."}},
@@ -86,6 +89,9 @@ var layers = []layer{
 	{folder: "internal/httpsignals", may: []string{"internal/retry"}},
 	{folder: "internal/release/...", thirdParty: true},
 	{folder: "internal/testing/...", anything: true},
+	{folder: "internal/yamlfile/profiles/...", may: []string{
+		".", "fingerprint", "httpkey", "httpsafe",
+	}, thirdParty: true},
 	{folder: "internal/yamlfile/...", thirdParty: true},
 	{folder: "internal/..."},
 

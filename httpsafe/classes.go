@@ -54,14 +54,6 @@ func StoreSuccesses(status int) retrysafe.Class {
 	return retrysafe.ClassStore
 }
 
-// StoreUnlessFailed stores everything below 400. Failures are released and run again.
-func StoreUnlessFailed(status int) retrysafe.Class {
-	if status >= 400 {
-		return retrysafe.ClassRelease
-	}
-	return retrysafe.ClassStore
-}
-
 // StoreUnlessServerFailed stores everything below 500, except refusals that assert that nothing happened and 419, which
 // some APIs answer when a session has ended. Server errors are released and run again.
 func StoreUnlessServerFailed(status int) retrysafe.Class {
@@ -76,11 +68,10 @@ var classes = []struct {
 	name string
 	rule ClassFunc
 }{
-	{"three-classes", ThreeClasses},
+	{"definite", ThreeClasses},
 	{"all", StoreAll},
 	{"executed", StoreExecuted},
 	{"successes", StoreSuccesses},
-	{"unless-failed", StoreUnlessFailed},
 	{"unless-server-failed", StoreUnlessServerFailed},
 }
 
@@ -93,8 +84,8 @@ func ClassNames() []string {
 	return names
 }
 
-// ClassByName returns the ClassFunc of that name, for files: three-classes is ThreeClasses, all is StoreAll, executed
-// is StoreExecuted, successes is StoreSuccesses, unless-failed is StoreUnlessFailed, and unless-server-failed is
+// ClassByName returns the ClassFunc of that name, for files: definite is ThreeClasses, all is StoreAll, executed
+// is StoreExecuted, successes is StoreSuccesses, and unless-server-failed is
 // StoreUnlessServerFailed. The error for another name lists these.
 func ClassByName(name string) (ClassFunc, error) {
 	for _, c := range classes {

@@ -51,6 +51,15 @@ func (f FingerprintMethod) isZero() bool { return f.name == "" && f.err == nil }
 // String describes the method for people.
 func (f FingerprintMethod) String() string { return f.summary }
 
+// Fields returns which fields of JSON bodies are compared, and how. It returns false for a method that does not look at
+// fields.
+func (f FingerprintMethod) Fields() (fingerprint.Fields, bool) {
+	if f.fields == nil {
+		return fingerprint.Fields{}, false
+	}
+	return *f.fields, true
+}
+
 // FingerprintRaw compares bodies byte for byte.
 func FingerprintRaw() FingerprintMethod {
 	return FingerprintMethod{name: "raw2", ofBody: rawBody, summary: "raw bytes"}

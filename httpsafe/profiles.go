@@ -44,7 +44,7 @@ func Stripe() Profile {
 func StripeV2() Profile {
 	return Profile{
 		Profile:     httpkey.StripeV2(),
-		Class:       StoreUnlessFailed,
+		Class:       StoreSuccesses,
 		RetryHeader: "Stripe-Should-Retry",
 		Statuses:    map[Slug]int{KeyReused: 400, KeyClosed: 400, KeyExpired: 400},
 		Refusal:     refusalOfStripe(),

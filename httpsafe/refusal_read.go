@@ -184,7 +184,7 @@ func (r *refusalReader) readWords(own map[Slug]int) map[string]map[string][]part
 		for _, of := range slices.Sorted(maps.Keys(r.Words[name])) {
 			if !isCase(of, own) {
 				r.fail(".Words", "%s: the case %q is none: write a slug (%s), \"retryable\", a status from 400 to 599, "+
-					"\"4xx\", \"5xx\", or \"\" for all others", name, of, strings.Join(slugs(), ", "))
+					"\"4xx\", \"5xx\", or \"\" for all others", name, of, strings.Trim(fmt.Sprint(Slugs()), "[]"))
 			}
 			where := fmt.Sprintf(".Words: %s, case %q", name, of)
 			all[name][of] = r.parts(where, r.Words[name][of], nil)
@@ -197,21 +197,21 @@ func (r *refusalReader) readWords(own map[Slug]int) map[string]map[string][]part
 func isCase(text string, own map[Slug]int) bool {
 	_, isOwn := own[Slug(text)]
 	status, err := strconv.Atoi(text)
-	return slices.Contains([]string{"", "retryable", "4xx", "5xx"}, text) || isOwn || slices.Contains(slugs(), text) ||
+	return slices.Contains([]string{"", "retryable", "4xx", "5xx"}, text) || isOwn || slices.Contains(Slugs(), Slug(text)) ||
 		err == nil && isRefusal(status)
 }
 
 // isRefusal reports whether a refusal may have a status.
 func isRefusal(status int) bool { return status >= 400 && status <= 599 }
 
-// slugs returns the slugs of this package and of package proxy, sorted.
-func slugs() []string {
-	all := []string{
-		string(AlreadyCreated), "upstream-unreachable", "upstream-failed", "upstream-timeout", "upstream-fenced",
+// Slugs returns the slugs of all refusals, those of package proxy among them, sorted.
+func Slugs() []Slug {
+	all := []Slug{
+		AlreadyCreated, "upstream-unreachable", "upstream-failed", "upstream-timeout", "upstream-fenced",
 		"overloaded", "auth-unavailable", "method-refused", "target-refused",
 	}
 	for _, p := range allProblems() {
-		all = append(all, string(p.Slug))
+		all = append(all, p.Slug)
 	}
 	slices.Sort(all)
 	return all

@@ -18,6 +18,7 @@ require (
 	github.com/retrysafe/retrysafe/connectsafe v0.0.0
 	github.com/retrysafe/retrysafe/grpcsafe v0.0.0
 	github.com/retrysafe/retrysafe/internal/testing/shoppb v0.0.0
+	github.com/retrysafe/retrysafe/internal/yamlfile v0.0.0
 	github.com/retrysafe/retrysafe/queuesafe/amqpsafe v0.0.0
 	github.com/retrysafe/retrysafe/queuesafe/kafkasafe v0.0.0
 	github.com/retrysafe/retrysafe/queuesafe/natssafe v0.0.0
@@ -41,6 +42,7 @@ require (
 	filippo.io/edwards25519 v1.2.0 // indirect
 	github.com/aws/aws-sdk-go-v2/service/internal/accept-encoding v1.13.24 // indirect
 	github.com/aws/aws-sdk-go-v2/service/internal/endpoint-discovery v1.13.9 // indirect
+	github.com/goccy/go-yaml v1.19.2 // indirect
 )
 
 require (

@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	github.com/goccy/go-yaml v1.19.2
 	github.com/jackc/pgx/v5 v5.12.0
+	github.com/retrysafe/retrysafe v0.0.0
 	github.com/retrysafe/retrysafe/internal/yamlfile v0.0.0
 	golang.org/x/net v0.60.0
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260817212433-ac3dfec99bb1
@@ -32,3 +33,5 @@ require (
 )
 
 replace github.com/retrysafe/retrysafe/internal/yamlfile => ../internal/yamlfile
+
+replace github.com/retrysafe/retrysafe => ..

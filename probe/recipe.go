@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/retrysafe/retrysafe/probe/profile"
 	"github.com/retrysafe/retrysafe/probe/wire"
 )
 
@@ -18,6 +19,8 @@ type Recipe struct {
 	Target *url.URL
 	// Profile is the name of the rules that the API declares: see package profile. Default "ietf".
 	Profile string
+	// Rules are those that the API declares, if they are not the rules of a Profile: see recipe.LoadRules.
+	Rules *profile.Rules
 	// KeyHeader is the header that carries the key. Default: that of the profile.
 	KeyHeader string
 	// KeyBody is a JSON pointer to the member of the body that carries the key, or "/" and the name of the field if
@@ -60,6 +63,16 @@ type Recipe struct {
 	Hooks Hooks
 	// Limits keep the run within bounds. The zero value has sensible ones.
 	Limits Limits
+}
+
+// Declared returns the rules that the API declares: Rules, or else those of Profile. Those of a Profile that does not exist
+// are empty.
+func (r *Recipe) Declared() profile.Rules {
+	if r.Rules != nil {
+		return *r.Rules
+	}
+	rules, _ := profile.Of(r.Profile)
+	return rules
 }
 
 // Variants are requests besides the plain one. Each makes some cases possible; nil: the target has no such request.

@@ -4,7 +4,8 @@
 //
 //	internal/store     opens a store from its URL; the commands store, migrate, check and sweep
 //	internal/keys      the command keys, in this process or through a running proxy
-//	internal/proxycmd, internal/probecmd, internal/outboxcmd, internal/reportcmd, internal/demo  a command each
+//	internal/proxycmd, internal/probecmd, internal/profilecmd, internal/outboxcmd, internal/reportcmd,
+//	internal/demo      a command each
 //	internal/cli       what all of them share: streams, exit codes, text, tables
 //	internal/config    the proxy's YAML file
 //	internal/jwtscope  callers by their verified tokens
@@ -39,6 +40,7 @@ import (
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/keys"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/outboxcmd"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/probecmd"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/profilecmd"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/proxycmd"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/reportcmd"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/store"
@@ -48,6 +50,7 @@ type commands struct {
 	Demo       demo.Cmd         `cmd:"" help:"Show how a charge happens once although things go wrong. Start here."`
 	Proxy      proxycmd.Cmd     `cmd:"" help:"Run a reverse proxy that makes an HTTP API safe to retry."`
 	Probe      probecmd.Cmd     `cmd:"" help:"Test from outside whether an HTTP API or a gRPC service is safe to retry."`
+	Profile    profilecmd.Cmd   `cmd:"" help:"List the conventions of APIs, print one as a file, or check a file."`
 	Migrate    store.MigrateCmd `cmd:"" help:"Create or update what a store needs on its server: a schema, a bucket or a table."`
 	Check      store.CheckCmd   `cmd:"" help:"Test a store as it is deployed: its contract, its server's settings, its latency."`
 	Sweep      store.SweepCmd   `cmd:"" help:"Delete records past their retention from a store."`

@@ -50,7 +50,7 @@ func expiry(s *session) []probe.Case {
 			Fix: "Answer 412 to a date before the tracked window, and 400 to a value that is not a date. Send " +
 				"Repeatability-Result: rejected with both.",
 			Source:   repeatable + ", Repeatability-First-Sent",
-			Profiles: []string{"repeatability"}, Play: s.play(firstSentDates),
+			Profiles: s.profilesWith(hasFirstSent), Play: s.play(firstSentDates),
 		},
 		{
 			ID: "T06", Name: "both headers", Severity: probe.Major,
@@ -58,7 +58,7 @@ func expiry(s *session) []probe.Case {
 				"with 400.",
 			Why:    "The client believes that it can retry safely, but its retry runs again.",
 			Fix:    "Answer 400 with Repeatability-Result: rejected before the operation runs.",
-			Source: repeatable, Profiles: []string{"repeatability"}, Play: s.play(bothHeaders),
+			Source: repeatable, Profiles: s.profilesWith(hasFirstSent), Play: s.play(bothHeaders),
 		},
 		{
 			ID: "T07", Name: "unsupported", Severity: probe.Major,
@@ -66,7 +66,7 @@ func expiry(s *session) []probe.Case {
 			Why:    "The client retries in good faith, and each retry runs again.",
 			Fix:    "Answer 501 with Repeatability-Result: rejected before the operation runs.",
 			Source: repeatable,
-			Needs:  s.needs(unkeyed), Profiles: []string{"repeatability"}, Play: s.play(unsupportedRoute),
+			Needs:  s.needs(unkeyed), Profiles: s.profilesWith(hasFirstSent), Play: s.play(unsupportedRoute),
 		},
 	}
 }

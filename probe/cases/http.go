@@ -56,7 +56,7 @@ func hygiene(s *session) []probe.Case {
 			Checks: "With Expect: 100-continue, a malformed key is refused before the server asks for the body.",
 			Why:    "Clients upload bodies that are then refused.",
 			Fix:    "Check the key before you read the body.",
-			Source: "RFC 9110 §10.1.1", Profiles: []string{"ietf", "ietf-strict"}, Play: s.play(expectMalformed),
+			Source: "RFC 9110 §10.1.1", Profiles: s.profilesWith(hasProblems), Play: s.play(expectMalformed),
 		},
 		{
 			ID: "H08", Name: "chunked body", Severity: probe.Major,

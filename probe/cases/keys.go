@@ -23,7 +23,7 @@ func keys(s *session) []probe.Case {
 			Checks: "A key in double quotes, the form that the IETF draft defines, works.",
 			Why:    "Clients that follow the draft are refused, or their retries run again.",
 			Fix:    "Parse the key's header as a structured-field string (RFC 9651).",
-			Source: draftSyntax, Profiles: headerProfiles, Play: s.play(quotedKey),
+			Source: draftSyntax, Profiles: s.profilesWith(inHeader), Play: s.play(quotedKey),
 		},
 		{
 			ID: "K02", Name: "bare key", Severity: probe.Major, Draft: true,
@@ -32,28 +32,28 @@ func keys(s *session) []probe.Case {
 				"and the customer pays twice.",
 			Fix: "Accept the unquoted value as the key, or answer 400. Never run the operation as if the request " +
 				"had no key.",
-			Source: draftSyntax, Profiles: headerProfiles, Play: s.play(bareKey),
+			Source: draftSyntax, Profiles: s.profilesWith(inHeader), Play: s.play(bareKey),
 		},
 		{
 			ID: "K03", Name: "quoted and bare", Severity: probe.Critical, Draft: true,
 			Checks: "A key with quotes and the same key without quotes are one key.",
 			Why:    "A retry from another library, or through a gateway that rewrites headers, runs again.",
 			Fix:    "Remove the quotes before you look the key up.",
-			Source: draftSyntax, Profiles: headerProfiles, Play: s.play(quotedIsBare),
+			Source: draftSyntax, Profiles: s.profilesWith(inHeader), Play: s.play(quotedIsBare),
 		},
 		{
 			ID: "K04", Name: "malformed key", Severity: probe.Critical, Safe: true,
 			Checks: "A key with an opening quote but no closing quote is refused with 400, and nothing runs.",
 			Why:    "The client believes that it can retry safely, but its retry runs again.",
 			Fix:    "If the key's header is present but cannot be parsed, answer 400 before the operation runs.",
-			Source: parsing, Profiles: headerProfiles, Play: s.play(unterminated),
+			Source: parsing, Profiles: s.profilesWith(inHeader), Play: s.play(unterminated),
 		},
 		{
 			ID: "K05", Name: "bad escape", Severity: probe.Major,
 			Checks: `A key with an undefined escape such as \q is refused with 400, and nothing runs.`,
 			Why:    "Two parsers read two different keys from the same header, so a retry runs again.",
 			Fix:    `Accept only the escapes \" and \\ in a structured-field string, and answer 400 to all others.`,
-			Source: "RFC 9651 §4.2.5", Profiles: headerProfiles, Play: s.play(badEscape),
+			Source: "RFC 9651 §4.2.5", Profiles: s.profilesWith(inHeader), Play: s.play(badEscape),
 		},
 		{
 			ID: "K06", Name: "empty key", Severity: probe.Critical, Safe: true,
@@ -106,14 +106,14 @@ func keys(s *session) []probe.Case {
 			Checks: "A request with two keys is refused, or at least runs only once.",
 			Why:    "A gateway and the API may each use a different one of the two keys, so a retry runs again.",
 			Fix:    "Answer 400 to a request with more than one line of the key's header.",
-			Source: parsing, Profiles: headerProfiles, Play: s.play(twoLines),
+			Source: parsing, Profiles: s.profilesWith(inHeader), Play: s.play(twoLines),
 		},
 		{
 			ID: "K13", Name: "parameters", Severity: probe.Minor,
 			Checks: "Parameters after a quoted key, such as ;v=1, do not change the key.",
 			Why:    "When a client library starts to send a parameter, its retries run again.",
 			Fix:    "Parse the parameters, and ignore those that you do not know.",
-			Source: "RFC 9651 §2", Profiles: draftProfiles, Play: s.play(parameters),
+			Source: "RFC 9651 §2", Profiles: s.profilesWith(takesQuotes), Play: s.play(parameters),
 		},
 		{
 			ID: "K14", Name: "case", Severity: probe.Critical,
@@ -128,7 +128,7 @@ func keys(s *session) []probe.Case {
 			Checks: "Spaces and tabs around the key in its header are not part of the key.",
 			Why:    "Proxies may add or remove them, so a retry runs again.",
 			Fix:    "Trim spaces and tabs from both ends of the header's value.",
-			Source: "RFC 9110 §5.5", Profiles: headerProfiles, Play: s.play(whiteSpace),
+			Source: "RFC 9110 §5.5", Profiles: s.profilesWith(inHeader), Play: s.play(whiteSpace),
 		},
 		{
 			ID: "K16", Name: "key format", Severity: probe.Major,

@@ -103,7 +103,7 @@ func mismatches(s *session) []probe.Case {
 			Fix: "Answer application/problem+json with the URL of an existing page as its type, or add a Link " +
 				"header with rel=describedby.",
 			Source: draft + " §2.7; RFC 9457",
-			Needs:  s.needs(changingBody), Profiles: problemProfiles, Play: s.play(errorDocument),
+			Needs:  s.needs(changingBody), Profiles: s.profilesWith(hasProblems), Play: s.play(errorDocument),
 		},
 		{
 			ID: "M13", Name: "repeated mismatches", Severity: probe.Critical,

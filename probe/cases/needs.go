@@ -58,7 +58,7 @@ var (
 	}
 	requiredKey = need{
 		"key_required: true, which says that the API refuses requests without a key",
-		func(r *recipe) bool { return r.KeyRequired || r.Profile == "repeatability" },
+		func(r *recipe) bool { return r.KeyRequired || hasFirstSent(r.Declared()) },
 	}
 
 	oneCredential = need{
@@ -144,18 +144,21 @@ var (
 		func(v *variants) *template { return v.Unkeyed })
 )
 
-// profilesWith are the names of the profiles whose rules say so.
-func profilesWith(says func(profile.Rules) bool) (names []string) {
+// profilesWith returns the names of the profiles whose rules say so, with that of the recipe if it is one of its own.
+func (s *session) profilesWith(says func(profile.Rules) bool) (names []string) {
 	for _, name := range profile.Names() {
 		if says(profile.All()[name]) {
 			names = append(names, name)
 		}
 	}
+	if s.rules.Base != "" && says(s.rules) {
+		names = append(names, s.rules.Name)
+	}
 	return names
 }
 
-var (
-	headerProfiles  = profilesWith(func(r profile.Rules) bool { return r.Member == "" })
-	draftProfiles   = profilesWith(func(r profile.Rules) bool { return r.Quotes == profile.Accepted })
-	problemProfiles = profilesWith(func(r profile.Rules) bool { return r.Problem })
-)
+// What rules say that only some cases are for.
+func inHeader(r profile.Rules) bool     { return r.Member == "" }
+func takesQuotes(r profile.Rules) bool  { return r.Quotes == profile.Accepted }
+func hasProblems(r profile.Rules) bool  { return r.Problem }
+func hasFirstSent(r profile.Rules) bool { return r.FirstSent != "" }

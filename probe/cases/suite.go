@@ -1,6 +1,7 @@
 package cases
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,10 +24,7 @@ func Run(ctx context.Context, recipe probe.Recipe, o probe.Options) (*probe.Repo
 	if err := check(&recipe); err != nil {
 		return nil, err
 	}
-	rules, err := profile.Of(recipe.Profile)
-	if err != nil {
-		return nil, err
-	}
+	rules := recipe.Declared()
 	recipe.Limits = recipe.Limits.WithDefaults()
 	meter := probe.NewMeter(recipe.Limits)
 	s := &session{
@@ -84,13 +82,16 @@ func check(r *probe.Recipe) error {
 	case r.KeyBody != "" && !strings.HasPrefix(r.KeyBody, "/"):
 		return fmt.Errorf("recipe: key_body %q is not a JSON pointer: it begins with a slash", r.KeyBody)
 	}
+	if _, err := profile.Of(r.Profile); r.Rules == nil && err != nil {
+		return err
+	}
 	return r.Request.Check()
 }
 
 // observed returns what the recipe and the profile say of the API before the first case.
 func (s *session) observed() probe.Observed {
 	o := probe.Observed{
-		Schema: probe.ObservedSchema, Profile: s.rules.Name, Header: s.rules.Header, Member: s.rules.Member,
+		Schema: probe.ObservedSchema, Profile: cmp.Or(s.rules.Base, s.rules.Name), Header: s.rules.Header, Member: s.rules.Member,
 		PolicyURL: s.recipe.PolicyURL,
 	}
 	switch pointer := s.recipe.KeyBody; {

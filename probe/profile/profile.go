@@ -15,6 +15,7 @@ import (
 // not say, and what is seen is recorded.
 type Rules struct {
 	Name   string
+	Base   string // the profile of All that rules of an API's own were made from; "": these are rules of All
 	Title  string // for people
 	Header string // that carries the key; "": the key is in the body
 	Member string // of the JSON body that carries the key

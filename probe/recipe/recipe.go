@@ -12,8 +12,8 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/retrysafe/retrysafe/internal/yamlfile"
+	"github.com/retrysafe/retrysafe/internal/yamlfile/profiles"
 	"github.com/retrysafe/retrysafe/probe"
-	"github.com/retrysafe/retrysafe/probe/profile"
 	"github.com/retrysafe/retrysafe/probe/wire"
 )
 
@@ -67,8 +67,9 @@ type parser struct {
 	variants map[string]*request
 	setup    []probe.Step
 	routes   []*routeParser
-	routesAt ast.Node   // nil: there are none
-	keyAt    []ast.Node // where the place of the key is said
+	routesAt ast.Node          // nil: there are none
+	keyAt    []ast.Node        // where the place of the key is said
+	declared *profiles.Profile // that of a file; nil: the recipe names one, or none
 }
 
 // fields returns the fields of a recipe for HTTP.
@@ -77,7 +78,7 @@ func (p *parser) fields() map[string]yamlfile.Field {
 	return map[string]yamlfile.Field{
 		"target":       yamlfile.Scalar(&r.Target, expanded(p.env, ParseTarget)),
 		"i_own_this":   yamlfile.Scalar(&p.file.IOwnThis, yamlfile.Bool),
-		"profile":      yamlfile.Scalar(&r.Profile, yamlfile.Choice(profile.Names()...)),
+		"profile":      p.profile,
 		"key_header":   p.keyPlace(&r.KeyHeader, fieldName),
 		"key_body":     p.keyPlace(&r.KeyBody, pointer),
 		"key_query":    p.keyPlace(&r.KeyQuery, parameterName),
@@ -156,6 +157,9 @@ func (p *parser) limitFields() map[string]yamlfile.Field {
 
 // finish looks for what is missing, and completes the requests.
 func (p *parser) finish(r *yamlfile.Reader) {
+	if p.declared != nil {
+		declare(&p.file.Recipe, *p.declared)
+	}
 	if len(p.keyAt) > 1 {
 		r.Fault(p.keyAt[1], "the key can be in one place only", "keep one of key_header, key_body and key_query")
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/retrysafe/retrysafe/internal/yamlfile"
 	"github.com/retrysafe/retrysafe/probe"
-	"github.com/retrysafe/retrysafe/probe/profile"
 	"github.com/retrysafe/retrysafe/probe/wire"
 )
 
@@ -112,7 +111,7 @@ func (q *request) checkKey(r *yamlfile.Reader, recipe probe.Recipe) {
 		q.checkOtherKey(r, recipe)
 		return
 	}
-	header := cmp.Or(recipe.KeyHeader, profile.All()[cmp.Or(recipe.Profile, "ietf")].Header)
+	header := cmp.Or(recipe.KeyHeader, recipe.Declared().Header)
 	if q.at == nil || header == "" {
 		return
 	}

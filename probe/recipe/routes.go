@@ -9,6 +9,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/retrysafe/retrysafe/internal/yamlfile"
+	"github.com/retrysafe/retrysafe/internal/yamlfile/profiles"
 	"github.com/retrysafe/retrysafe/probe"
 )
 
@@ -48,12 +49,25 @@ func (f *File) KeepRoutes(names []string) error {
 	return nil
 }
 
-// SetProfile replaces the rules that the recipe declares.
-func (f *File) SetProfile(name string) {
-	f.Recipe.Profile = name
-	for i := range f.routes {
-		f.routes[i].Recipe.Profile = name
+// SetProfile replaces the rules that the recipe declares by those of a profile, or of a profile's file. It returns an error
+// for a name that the recipe's protocol does not have, and for a file that cannot be read or is wrong.
+func (f *File) SetProfile(name string) error {
+	set := func(r *probe.Recipe) { r.Profile, r.Rules = name, nil }
+	switch all := f.Protocol(); {
+	case f.grpc == nil && profiles.IsFile(name):
+		p, err := loadProfile(name)
+		if err != nil {
+			return err
+		}
+		set = func(r *probe.Recipe) { declare(r, p) }
+	case !slices.Contains(all.Profiles, name):
+		return fmt.Errorf("there is no profile %s for %s; supported: %s", name, all.Name, strings.Join(all.Profiles, ", "))
 	}
+	set(&f.Recipe)
+	for i := range f.routes {
+		set(&f.routes[i].Recipe)
+	}
+	return nil
 }
 
 // routeParser is a route as the file has it.

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -64,7 +65,7 @@ func scores(r *probe.Report) []Score {
 
 // ofDraft reports whether the report is about the IETF draft, which is about HTTP.
 func ofDraft(r *probe.Report) bool {
-	return strings.HasPrefix(r.Profile, "ietf") && r.Observed.Protocol == ""
+	return (r.Profile == "ietf" || r.Profile == "ietf-strict") && r.Observed.Protocol == ""
 }
 
 // overGRPC returns the cases of gRPC as far as scores need them. The complete ones are in package grpcprobe, whose
@@ -104,7 +105,9 @@ func score(name string, r *probe.Report, within func(probe.Case) bool) Score {
 func (s *Score) count(r *probe.Report, within func(probe.Case) bool) {
 	for _, c := range casesOf(r) {
 		o, played := r.Find(c.ID)
-		if !within(c) || played && o.NotInProfile || len(c.Profiles) > 0 && !slices.Contains(c.Profiles, r.Profile) {
+		declared := cmp.Or(r.Observed.Profile, r.Profile) // of a profile of the API's own: its base
+		notInProfile := o.NotInProfile || !played && len(c.Profiles) > 0 && !slices.Contains(c.Profiles, declared)
+		if !within(c) || notInProfile {
 			continue
 		}
 		s.Asked++

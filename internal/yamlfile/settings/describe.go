@@ -23,11 +23,11 @@ type Entry struct {
 	of field
 }
 
-// Describe returns the fields of a struct in their order, with what the comments in Source say of them. A comment
+// Describe returns the fields of a struct in their order, with what the comments in Sources say of them. A comment
 // begins with the name of its field and a colon, "is" or "are"; any other has no Text. The defaults are those of the
 // tags, or else the values that the struct has: call FillIn before. settings is a pointer.
 func (k Kind) Describe(settings any) []Entry {
-	return describe(structAt(settings), comments(k.Source))
+	return describe(structAt(settings), comments(k.Sources))
 }
 
 func describe(v reflect.Value, texts map[string]string) (all []Entry) {
@@ -82,41 +82,48 @@ func brief(v reflect.Value) string {
 
 // comments returns the comments of the settings, without the name they begin with and what follows it, by the names of
 // the settings in the program: Route.Lease.
-func comments(source fs.FS) map[string]string {
+func comments(sources []fs.FS) map[string]string {
 	texts := map[string]string{}
-	names, err := fs.Glob(source, "*.go")
+	for _, source := range sources {
+		names, err := fs.Glob(source, "*.go")
+		if err != nil {
+			panic(err)
+		}
+		for _, name := range names {
+			addComments(texts, source, name)
+		}
+	}
+	return texts
+}
+
+// addComments adds the comments of a file.
+func addComments(texts map[string]string, source fs.FS, name string) {
+	text, err := fs.ReadFile(source, name)
 	if err != nil {
 		panic(err)
 	}
-	for _, name := range names {
-		text, err := fs.ReadFile(source, name)
-		if err != nil {
-			panic(err)
+	file, err := parser.ParseFile(token.NewFileSet(), name, text, parser.ParseComments|parser.SkipObjectResolution)
+	if err != nil {
+		panic(err)
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		spec, ok := n.(*ast.TypeSpec)
+		if !ok {
+			return true
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), name, text, parser.ParseComments|parser.SkipObjectResolution)
-		if err != nil {
-			panic(err)
+		fields, ok := spec.Type.(*ast.StructType)
+		if !ok {
+			return false
 		}
-		ast.Inspect(file, func(n ast.Node) bool {
-			spec, ok := n.(*ast.TypeSpec)
-			if !ok {
-				return true
-			}
-			fields, ok := spec.Type.(*ast.StructType)
-			if !ok {
-				return false
-			}
-			for _, f := range fields.Fields.List {
-				for _, name := range f.Names {
-					if f.Tag != nil {
-						texts[spec.Name.Name+"."+name.Name] = withoutName(f.Doc.Text(), name.Name)
-					}
+		for _, f := range fields.Fields.List {
+			for _, name := range f.Names {
+				if f.Tag != nil {
+					texts[spec.Name.Name+"."+name.Name] = withoutName(f.Doc.Text(), name.Name)
 				}
 			}
-			return false
-		})
-	}
-	return texts
+		}
+		return false
+	})
 }
 
 // withoutName returns a comment without the name that it begins with; nothing if it begins in another way.

@@ -14,7 +14,7 @@
 //	//go:embed mirror.go
 //	var source embed.FS
 //
-//	var mirrorFile = settings.Kind{Source: source}
+//	var mirrorFile = settings.Kind{Sources: []fs.FS{source}}
 //
 // A Kind has what all files of one kind share. It reads a file:
 //

@@ -3,6 +3,7 @@ package settings_test
 import (
 	"embed"
 	"fmt"
+	"io/fs"
 	"time"
 
 	"github.com/retrysafe/retrysafe/internal/yamlfile"
@@ -35,7 +36,7 @@ type options struct {
 var source embed.FS
 
 func Example() {
-	kind := settings.Kind{Source: source}
+	kind := settings.Kind{Sources: []fs.FS{source}}
 	var m Mirror
 	text := "path: /pages\ncache: {size: 1MiB}\n"
 	if err := yamlfile.Read("mirror.yaml", []byte(text), "the mirror", kind.Readers(&m), nil); err != nil {

@@ -9,6 +9,7 @@ import (
 // there. The lines are, for the mark "fields",
 //
 //	<!-- fields: written by go test ./config -write -->
+//
 //	<!-- end of fields -->
 //
 // of which the first may say anything after the colon. The error says that the page has no such lines, or which field

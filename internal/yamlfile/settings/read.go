@@ -16,8 +16,8 @@ import (
 type Kind struct {
 	// Forms are added to the general ones, or take their place, by name.
 	Forms map[string]Form
-	// Source has the Go files in which the structs are declared. Only Describe needs it.
-	Source fs.FS
+	// Sources have the Go files in which the structs are declared. Only Describe needs them.
+	Sources []fs.FS
 }
 
 // Readers returns what reads the fields of a struct, for yamlfile.Read.

@@ -9,7 +9,7 @@ import (
 
 // Setting is a value that may be set, and where it was. Its tags in a struct are
 //
-//	yaml     its name in the file
+//	yaml     its name in the file; of an embedded struct ",inline", which has its fields read as those around it
 //	form     how its text is read: the name of a Form, or words with | between them; if missing, the type decides. Of a
 //	         mapping, how a single value in its place is read
 //	default  its text where nothing is set
@@ -65,15 +65,23 @@ type field struct {
 // structAt returns the struct that a pointer points at.
 func structAt(pointer any) reflect.Value { return reflect.ValueOf(pointer).Elem() }
 
-// fieldsOf returns the fields of a struct that have a name in the file, in their order.
+// fieldsOf returns the fields of a struct that have a name in the file, in their order. The fields of an embedded struct
+// with the tag yaml:",inline" are among them.
 func fieldsOf(v reflect.Value) (all []field) {
 	for i := range v.NumField() {
-		tag := v.Type().Field(i).Tag
-		if name, ok := tag.Lookup("yaml"); ok {
+		in := v.Type().Field(i)
+		switch name, ok := in.Tag.Lookup("yaml"); {
+		case name == ",inline":
+			for _, f := range fieldsOf(v.Field(i)) {
+				if outer := in.Tag.Get("sets"); outer != "" && f.sets != "" {
+					f.sets = outer + "." + f.sets
+				}
+				all = append(all, f)
+			}
+		case ok:
 			all = append(all, field{
-				name: name, form: tag.Get("form"), fallback: tag.Get("default"), sets: tag.Get("sets"),
-				restart: tag.Get("restart"),
-				in:      v.Type().Name() + "." + v.Type().Field(i).Name, Value: v.Field(i),
+				name: name, form: in.Tag.Get("form"), fallback: in.Tag.Get("default"), sets: in.Tag.Get("sets"),
+				restart: in.Tag.Get("restart"), in: v.Type().Name() + "." + in.Name, Value: v.Field(i),
 			})
 		}
 	}

@@ -3,6 +3,7 @@ package settings
 import (
 	"embed"
 	"fmt"
+	"io/fs"
 	"reflect"
 	"strings"
 	"testing"
@@ -87,7 +88,7 @@ func (b beds) JSONSchema() Schema { return Schema{"type": "object"} }
 //go:embed settings_test.go
 var testSource embed.FS
 
-var testKind = Kind{Source: testSource, Forms: map[string]Form{
+var testKind = Kind{Sources: []fs.FS{testSource}, Forms: map[string]Form{
 	"size": general["int64"],
 	"tree": NewForm(yamlfile.Filled, AnyText()),
 	"word": NewForm(func(s string) (string, error) { return strings.ToLower(s), nil }, Pattern("own")),

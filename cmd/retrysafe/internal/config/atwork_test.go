@@ -121,6 +121,15 @@ func TestSettingsAtWork(t *testing.T) {
 				want(a.T, "answer", got, "201 run 1")
 			}
 		}},
+		"profile file": {"{profile: testdata/acme.yaml, marker: Replayed}", func(a *atWork) {
+			for _, replayed := range []string{"", "true"} {
+				got, header := a.post("/pay", "", "Acme-Key: k-0123456789")
+				want(a.T, "answer", got, "201 run 1")
+				want(a.T, "marker", header.Get("Replayed")+header.Get("Acme-Replayed"), replayed)
+			}
+			got, _ := a.post("/pay", "", key)
+			want(a.T, "refusal", got, `400 {"fault":"NO_KEY"}`)
+		}},
 		"observe": {"{mode: observe}", func(a *atWork) {
 			for n := range 2 {
 				got, _ := a.post("/pay", "", key)

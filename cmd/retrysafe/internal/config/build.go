@@ -136,7 +136,7 @@ func (t Route) options(known secrets) proxy.Route {
 	r := proxy.Route{
 		Pattern: t.Pattern.Value,
 		HTTP: httpsafe.Options{
-			Profile: t.profile(), Secret: known.fingerprint, Fingerprint: t.Fingerprint.Value.method(),
+			Profile: t.profile(), Secret: known.fingerprint,
 			CompletedElsewhere: t.completesUpstream(),
 			InFlightStatus:     t.InFlight.Value.Status,
 			RespondAsync:       t.InFlight.Value.Status,
@@ -145,9 +145,7 @@ func (t Route) options(known secrets) proxy.Route {
 		Unguarded: !t.isGuarded(), Observed: t.observes(), EnforceFor: t.enforced(),
 	}
 	settings.Apply(&t, &r)
-	if t.Statuses.Set {
-		r.HTTP.Profile.Class = t.Statuses.Value.class(r.HTTP.WithDefaults().Profile.Class)
-	}
+	t.Conventions.Apply(&r.HTTP.Profile)
 	t.setKey(&r.HTTP)
 	r.Policy.Retention.Replay = t.replay()
 	r.Policy.Retention.Key = cmp.Or(r.Policy.Retention.Key, r.HTTP.Profile.Records.Key)
@@ -188,6 +186,7 @@ func (t Route) inForce() Route {
 	r.HTTP.Profile.Required, r.HTTP.Ambiguous = rules.Required, rules.Ambiguous
 	settings.Adopt(&t, &r)
 	t.Key.Set = true
+	t.Profile.Default(Profile{httpsafe.IETF(), httpsafe.IETF().Name})
 	if t.Reconcile.Set { // which says it
 		t.Abandoned = Setting[retrysafe.AbandonedPolicy]{}
 	}
@@ -222,31 +221,10 @@ func (t Route) rules() httpsafe.Rules {
 	return r.HTTP.Rules(t.Pattern.Value, r.Policy)
 }
 
-// profile returns the route's profile; check has seen that it exists.
+// profile returns the route's profile.
 func (t Route) profile() httpsafe.Profile {
-	p, err := httpsafe.ProfileByName(t.Profile.Value)
-	if err != nil {
+	if t.Profile.Value.named == "" {
 		return httpsafe.IETF()
 	}
-	return p
-}
-
-func (f Fingerprint) method() httpsafe.FingerprintMethod {
-	switch {
-	case f.Kind == "raw":
-		return httpsafe.FingerprintRaw()
-	case f.Kind == "json":
-		return httpsafe.FingerprintJSON()
-	case f.Kind == "form":
-		return httpsafe.FingerprintForm()
-	case f.Kind == "multipart":
-		return httpsafe.FingerprintMultipart()
-	case f.Kind == "none":
-		return httpsafe.FingerprintNone()
-	case f.isFields() && f.WithoutHeaders.Value:
-		return httpsafe.FingerprintFields(f.fields()).WithoutHeaders()
-	case f.isFields():
-		return httpsafe.FingerprintFields(f.fields())
-	}
-	return httpsafe.FingerprintMethod{} // the profile's
+	return t.Profile.Value.Profile
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/retrysafe/retrysafe"
-	"github.com/retrysafe/retrysafe/httpsafe"
 	"github.com/retrysafe/retrysafe/internal/yamlfile"
 	"github.com/retrysafe/retrysafe/internal/yamlfile/settings"
 )
@@ -75,9 +74,7 @@ func (c *Config) checkRoute(r *yamlfile.Reader, t Route, pattern string) {
 	t.checkRerun(r)
 	t.checkComplete(r)
 	c.checkMode(r, t)
-	if _, err := httpsafe.ProfileByName(t.Profile.Value); t.Profile.Set && err != nil {
-		r.FaultAt(t.Profile.At, err.Error(), "")
-	} else if pattern != "" {
+	if pattern != "" {
 		t.checkMethod(r)
 	}
 	switch {
@@ -111,11 +108,6 @@ func (c *Config) checkRoute(r *yamlfile.Reader, t Route, pattern string) {
 		if o := t.options(secrets{}).HTTP.WithDefaults(); t.isGuarded() && o.Fingerprint.Compares(field) {
 			r.FaultAt(t.Echo.At, fmt.Sprintf("a retry with another %s would be a mismatch", field),
 				fmt.Sprintf("write fingerprint: {exclude: [%s]} too", field))
-		}
-	}
-	if t.Fingerprint.Value.isFields() {
-		if err := t.Fingerprint.Value.fields().Validate(); err != nil {
-			r.FaultAt(t.Fingerprint.At, err.Error(), "")
 		}
 	}
 }

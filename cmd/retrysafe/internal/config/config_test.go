@@ -134,7 +134,7 @@ func TestAFullFile(t *testing.T) {
 	want(t, "trust", fmt.Sprint(pay.HTTP.TrustUnavailable, refund.HTTP.TrustUnavailable), "true false")
 	want(t, "ambiguous after a rerun", refund.HTTP.Ambiguous.Or(refund.Policy), retrysafe.AmbiguousUnknown)
 	want(t, "ambiguous by default", thing.HTTP.Ambiguous.Or(thing.Policy), retrysafe.AmbiguousStore)
-	want(t, "fingerprint", pay.HTTP.Fingerprint.String(), "JSON without /sent_at")
+	want(t, "fingerprint", pay.HTTP.WithDefaults().Fingerprint.String(), "JSON without /sent_at")
 	want(t, "upstream key", pay.UpstreamKey+pay.AttemptHeader, "Idempotency-KeyX-Attempt")
 	want(t, "inherited profile", pay.HTTP.Profile.Name, "stripe")
 	want(t, "inherited retention", refund.Policy.Retention.Replay, 48*time.Hour)

@@ -33,7 +33,7 @@ var inOtherWays = map[string]string{
 
 // ofTheProfile are options that belong to the conventions of a family of APIs, which profile chooses as a whole.
 var ofTheProfile = strings.Fields(`FirstSent KeySyntax Retention Retries500 AcceptedHeader IgnoreBody StatusHeader HideStatus
-	EchoKey OriginalHeader RejectedHeader RetryHeader RefuseReplays ReplayFunc Location303 Statuses Refusal RenderFunc
+	Name EchoKey OriginalHeader RejectedHeader RetryHeader RefuseReplays ReplayFunc Location303 Statuses Refusal RenderFunc
 	Lifetime`)
 
 // Each option of the library can be set in the file. Seen to fail with an option added to httpsafe.Options, and with the

@@ -4,17 +4,26 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/retrysafe/retrysafe/internal/yamlfile"
+	"github.com/retrysafe/retrysafe/internal/yamlfile/profiles"
 	"github.com/retrysafe/retrysafe/internal/yamlfile/settings"
 )
 
 // Files returns the paths of the files that the configuration was read from and of those that it names.
 func (c *Config) Files() (paths []string) {
-	for _, path := range []string{
+	all := []string{
 		c.file, c.TLS.Cert.Value, c.TLS.Key.Value, c.TLS.ClientCA.Value, c.Upstream.CA.Value, c.Secret.File.Value,
 		c.ReconcileSecret.File.Value, c.UpstreamKeySecret.File.Value,
-	} {
+	}
+	for _, t := range append(c.overridden(), c.Defaults) {
+		if named := t.Profile.Value.named; profiles.IsFile(named) {
+			all = append(all, named)
+		}
+	}
+	slices.Sort(all)
+	for _, path := range slices.Compact(all) {
 		if path != "" {
 			paths = append(paths, path)
 		}

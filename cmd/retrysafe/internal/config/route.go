@@ -10,9 +10,9 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/retrysafe/retrysafe"
-	"github.com/retrysafe/retrysafe/fingerprint"
 	"github.com/retrysafe/retrysafe/httpsafe"
 	"github.com/retrysafe/retrysafe/internal/yamlfile"
+	"github.com/retrysafe/retrysafe/internal/yamlfile/profiles"
 	"github.com/retrysafe/retrysafe/internal/yamlfile/settings"
 )
 
@@ -34,46 +34,26 @@ type Route struct {
 	// which is the same on every route and in every proxy, and the caller `acme`. An item is a caller as `retrysafe keys
 	// list` shows it, or one share. Default: none.
 	EnforceFor Setting[[]string] `yaml:"enforce_for" form:"enforced"`
-	// Required: if true, a request without a key gets 400. Default: as the profile, false for most.
-	Required Setting[bool] `yaml:"required" sets:"HTTP.Profile.Required"`
-	// Profile is the format of errors and keys: `ietf`, `ietf-strict`, `stripe`, `stripe-v2`, `paypal`, `adyen`,
+	// Profile is the format of errors and keys, and more: a name or the path of [a file](profile-files.md) with a profile of
+	// your own (relative to the working directory), such as `./acme.yaml`. The names are `ietf`, `ietf-strict`, `stripe`, `stripe-v2`, `paypal`, `adyen`,
 	// `repeatability`, `square`, `aws`, `checkout`, `gocardless`, `acp`, `ucp`, `adcp`, `iceberg`, `jsonrpc`: see
 	// [commerce and data protocols](commerce-and-data-protocols.md) for the last five.
-	Profile Setting[string] `yaml:"profile" form:"profile" sets:"HTTP.Profile.Name"`
-	// Methods are the guarded methods; others pass through. A route whose own method is not guarded is an error, unless it
-	// has `guarded: false`. A route without a method that requires a key and guards only some methods causes a warning.
-	// Default: the profile's.
-	Methods Setting[[]string] `yaml:"methods" form:"method" sets:"HTTP.Profile.Methods"`
-	// RejectUnsupported: if true, a key on a method that is not guarded is refused with 501, unless the method is safe.
-	// Otherwise the key is ignored, and the answer says so. Default: as the profile.
-	RejectUnsupported Setting[bool] `yaml:"reject_unsupported" sets:"HTTP.Profile.RejectUnsupported"`
-	// AllowEarlyData: if true, requests that came as TLS early data are served, which an attacker may replay, instead of
-	// refused with 425. Use it only if all proxies share one store.
-	AllowEarlyData Setting[bool] `yaml:"allow_early_data" sets:"HTTP.Profile.AllowEarlyData"`
+	Profile Setting[Profile] `yaml:"profile" form:"profile"`
+
+	profiles.Conventions `yaml:",inline" sets:"HTTP.Profile"`
+
 	// Key is where keys come from: `header`, which is the profile's, or one of the following.
 	Key Setting[Key] `yaml:"key" form:"header"`
 	// ScopeVersion is what the scope of every key begins with, such as `v2`. Change it when the API begins to mean something
 	// else by the same request, so that no answer of the old API is replayed. It consists of letters, digits, `-` and `_`.
 	// Default: none.
 	ScopeVersion Setting[string] `yaml:"scope_version" form:"word" sets:"HTTP.ScopeVersion"`
-	// Fingerprint is what must be the same in a retry: `raw`, `json` (order and white space may differ), `form`,
-	// `multipart`, `none`, or fields of a JSON body. Default: as the profile, `raw` for most.
-	Fingerprint Setting[Fingerprint] `yaml:"fingerprint" form:"raw|json|form|multipart|none"`
 	// FingerprintHeaders are headers of the request that must be the same in a retry, too, such as `Api-Version`. Default:
 	// those that change what a body means, such as `Content-Type`.
 	FingerprintHeaders Setting[[]string] `yaml:"fingerprint_headers" form:"field name" sets:"HTTP.FingerprintHeaders"`
 	// AnyHost: if true, the host is not compared, so that a client may fall back from `api-eu.example.com` to
 	// `api.example.com`. Otherwise the same key at another host is a mismatch.
 	AnyHost Setting[bool] `yaml:"any_host" sets:"HTTP.AnyHost"`
-	// Echo are members of a replayed answer that are taken from the request that gets it: `[/id]` for JSON-RPC, whose
-	// answers repeat the `id` of their request. What is stored stays as it is. They must be left out of the fingerprint:
-	// `fingerprint: {exclude: [/id]}`. Default: none.
-	Echo Setting[[]string] `yaml:"echo" form:"pointer" sets:"HTTP.Profile.EchoFields"`
-	// ScopeRoute: if true, keys are separate on each route. Default: as the profile.
-	ScopeRoute Setting[bool] `yaml:"scope_route" sets:"HTTP.Profile.ScopeRoute"`
-	// ScopePath: if true, and `scope_route` too, keys are separate for each path, also if one route serves both. Default:
-	// as the profile.
-	ScopePath Setting[bool] `yaml:"scope_path" sets:"HTTP.Profile.ScopePath"`
 	// Retention is how long records are kept. `key` and `audit` are as long as `replay` if only that is set: see
 	// [choosing a retention](choosing-retention.md).
 	Retention Retention `yaml:"retention" sets:"Policy.Retention"`
@@ -81,8 +61,6 @@ type Route struct {
 	// was declined, and works again, need not be answered with the refusal for a day. What the upstream itself completes
 	// is kept as it says. Default: `retention`.
 	FailureRetention Retention `yaml:"failure_retention" sets:"Policy.FailureRetention"`
-	// Statuses are the answers that are treated in another way than the profile does.
-	Statuses Setting[Statuses] `yaml:"statuses"`
 	// MaxKeyAge is the age from which on a UUIDv7 without a record is refused as a key, with 422 `key-expired`: the record
 	// may have been deleted, and the operation would run again. It is at most `retention.key`. Default: no limit.
 	MaxKeyAge Setting[time.Duration] `yaml:"max_key_age" sets:"HTTP.MaxKeyAge"`
@@ -137,19 +115,6 @@ type Route struct {
 	MaxRequest Setting[int64] `yaml:"max_request" sets:"HTTP.MaxRequestBody"`
 	// MaxResponse is the largest answer that is stored; larger ones are passed on, and a retry gets no body.
 	MaxResponse Setting[int64] `yaml:"max_response" sets:"Policy.MaxResult"`
-	// DropBody: if true, bodies are never stored: a retry gets the status and the headers, and is told that the body is
-	// missing. For secrets that are shown once.
-	DropBody Setting[bool] `yaml:"drop_body" sets:"HTTP.Profile.DropBody"`
-	// KeepHeaders are headers of answers that are stored and replayed although they are left out by default, such as
-	// `Set-Cookie`.
-	KeepHeaders Setting[[]string] `yaml:"keep_headers" form:"field name" sets:"HTTP.Profile.KeepHeaders"`
-	// DropHeaders are headers of answers that are not stored, although they are by default.
-	DropHeaders Setting[[]string] `yaml:"drop_headers" form:"field name" sets:"HTTP.Profile.DropHeaders"`
-	// Marker is a header that is `true` on replays. Default: the profile's.
-	Marker Setting[string] `yaml:"marker" form:"field name" sets:"HTTP.Profile.Marker"`
-	// MarkerField is a JSON pointer to a member that is `true` in the body of replays, such as `/replayed`. It is not
-	// stored, and a body that is no JSON object does not get it. Default: the profile's.
-	MarkerField Setting[string] `yaml:"marker_field" form:"pointer" sets:"HTTP.Profile.MarkerField"`
 	// UpstreamKey is a header for a key derived from the client's, the same on every attempt. `none` says that the
 	// upstream needs no key because running the operation twice does no harm. The upstream can find out a
 	// client's key that is easy to guess, unless there is an `upstream_key_secret`. Default: not sent.
@@ -169,18 +134,6 @@ type Retention struct {
 	Key Setting[time.Duration] `yaml:"key" sets:"Key"`
 	// Audit is how long the record is kept for `retrysafe keys`.
 	Audit Setting[time.Duration] `yaml:"audit" sets:"Audit"`
-}
-
-// Statuses says what becomes of answers. An item is a status, such as `402`, or a hundred of them, such as `4xx`, in which
-// those that are listed themselves are not meant. 502 and 504 are ambiguous whatever is written here, and so are 408 and
-// 503 unless the answer has `Retry-After` or `trust_unavailable` is set.
-type Statuses struct {
-	// Store are answers that are stored and replayed: `[409]`.
-	Store Setting[[]string] `yaml:"store" form:"status"`
-	// Release are answers that say that nothing happened, so that a retry runs the operation: `[402, 404]`.
-	Release Setting[[]string] `yaml:"release" form:"status"`
-	// Ambiguous are answers after which `ambiguous` decides.
-	Ambiguous Setting[[]string] `yaml:"ambiguous" form:"status"`
 }
 
 // Key says where a route's keys come from: one of its parts, or the profile's header.
@@ -215,21 +168,20 @@ type BodyHash struct {
 	Intent Setting[string] `yaml:"intent" form:"field name" sets:"Intent"`
 }
 
-// Fingerprint says what of a request must be the same on a retry.
-type Fingerprint struct {
-	Kind string // raw, json, form, multipart or none; empty: fields, which are
-	// Include are JSON pointers to what is compared: `[/amount]`.
-	Include Setting[[]string] `yaml:"include" form:"pointer"`
-	// Exclude are JSON pointers to what is not compared: `[/sent_at]`.
-	Exclude Setting[[]string] `yaml:"exclude" form:"pointer"`
-	// Numbers is when two numbers in a JSON body are equal: `written`, if they are written alike; `value`, if they have
-	// the same value, as `1.0` and `1`; `double`, if they are the same double, as RFC 8785 has it, which makes large
-	// numbers equal that differ in the last digits. Without `include` and `exclude` the whole body is compared. Default:
-	// `written`.
-	Numbers Setting[string] `yaml:"numbers" form:"written|value|double"`
-	// WithoutHeaders: if true, no headers are compared, not even `Content-Type`, except for those of
-	// `fingerprint_headers`.
-	WithoutHeaders Setting[bool] `yaml:"without_headers"`
+// Profile is the conventions of a route: a shipped profile, or that of a file, which is read with the configuration.
+type Profile struct {
+	httpsafe.Profile
+	named string // as the configuration names it
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (p Profile) MarshalText() ([]byte, error) { return []byte(p.named), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler. It reads the file that a path names.
+func (p *Profile) UnmarshalText(text []byte) error {
+	known, err := profiles.Resolve(string(text))
+	*p = Profile{known.Profile, string(text)}
+	return err
 }
 
 // InFlight says what a request gets while another attempt works: the library's policy, or 202 and a status URL.
@@ -329,82 +281,12 @@ func (k Key) String() string {
 	return ""
 }
 
-// all returns the lists, by the class that they give to a status.
-func (s Statuses) all() map[retrysafe.Class][]string {
-	return map[retrysafe.Class][]string{
-		retrysafe.ClassStore: s.Store.Value, retrysafe.ClassRelease: s.Release.Value, retrysafe.ClassAmbiguous: s.Ambiguous.Value,
-	}
-}
-
-// CheckMapping finds what is there twice, and releases of what has succeeded.
-func (s *Statuses) CheckMapping(r *yamlfile.Reader, n ast.Node) {
-	seen := map[string]bool{}
-	for _, list := range s.all() {
-		for _, status := range list {
-			if seen[status] {
-				r.Fault(n, status+" is in this twice", "keep it in one of store, release and ambiguous")
-			}
-			seen[status] = true
-		}
-	}
-	for _, status := range s.Release.Value {
-		if status < "4" {
-			r.Fault(n, "a retry after an answer "+status+" would run the operation again, which has succeeded",
-				"leave it out of release")
-		}
-	}
-}
-
-// class returns the class that the lists give to a status, or else the one that otherwise gives it.
-func (s Statuses) class(otherwise httpsafe.ClassFunc) httpsafe.ClassFunc {
-	known := map[string]retrysafe.Class{}
-	for class, list := range s.all() {
-		for _, status := range list {
-			known[status] = class
-		}
-	}
-	return func(status int) retrysafe.Class {
-		if class, ok := known[strconv.Itoa(status)]; ok {
-			return class
-		}
-		if class, ok := known[fmt.Sprintf("%dxx", status/100)]; ok {
-			return class
-		}
-		return otherwise(status)
-	}
-}
-
-// CheckMapping finds a key that is made of nothing.
+// CheckMapping finds nothing that a key could be made of.
 func (k *Natural) CheckMapping(r *yamlfile.Reader, n ast.Node) {
 	if !k.Path.Set && !k.Fields.Set {
 		r.Fault(n, "key.natural needs path or fields", "write path: [id] for {id} in the pattern, or fields: [/order/id]")
 	}
 }
-
-// ReadScalar accepts one of the methods.
-func (f *Fingerprint) ReadScalar(r *yamlfile.Reader, n ast.ScalarNode, form string) {
-	yamlfile.Scalar(&f.Kind, yamlfile.Choice(strings.Split(form, "|")...))(r, n)
-}
-
-// CheckMapping finds fields that contradict each other, or none.
-func (f *Fingerprint) CheckMapping(r *yamlfile.Reader, n ast.Node) {
-	if !f.isFields() || f.Include.Set && f.Exclude.Set {
-		r.Fault(n, "a fingerprint of fields needs either include or exclude, or numbers",
-			"write one of include: [/amount] and exclude: [/sent_at], or numbers: value for the whole body")
-	}
-}
-
-// isFields reports whether JSON is compared by fields, or as a whole with a rule for numbers.
-func (f Fingerprint) isFields() bool { return f.Include.Set || f.Exclude.Set || f.Numbers.Set }
-
-// fields returns which fields of JSON are compared, and how.
-func (f Fingerprint) fields() fingerprint.Fields {
-	numbers := map[string]fingerprint.Numbers{"value": fingerprint.ByValue, "double": fingerprint.AsDoubles}[f.Numbers.Value]
-	return fingerprint.Fields{Include: f.Include.Value, Exclude: f.Exclude.Value, Numbers: numbers}
-}
-
-// String is how a file has it if it is not a mapping.
-func (f Fingerprint) String() string { return f.Kind }
 
 // MarshalText implements encoding.TextMarshaler.
 func (f InFlight) MarshalText() ([]byte, error) {

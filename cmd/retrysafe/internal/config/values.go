@@ -3,20 +3,19 @@ package config
 import (
 	"embed"
 	"fmt"
+	"io/fs"
 	"net"
-	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
 
-	"github.com/retrysafe/retrysafe/httpkey"
-	"github.com/retrysafe/retrysafe/httpsafe"
 	"github.com/retrysafe/retrysafe/internal/yamlfile"
+	"github.com/retrysafe/retrysafe/internal/yamlfile/profiles"
 	"github.com/retrysafe/retrysafe/internal/yamlfile/settings"
 )
 
 // proxyFile reads and describes the proxy's file.
-var proxyFile = settings.Kind{Forms: forms, Source: source}
+var proxyFile = settings.Kind{Forms: forms, Sources: []fs.FS{source, profiles.Source}}
 
 // source has the comments of the settings.
 //
@@ -37,9 +36,11 @@ var forms = map[string]settings.Form{
 	"public URL":   settings.NewForm(parsePublicURL, anyHTTP),
 	"scope": settings.NewForm(parseScope,
 		settings.Pattern(`^(credential|mtls|aws-access-key|none|jwt:.+|(header|cookie):[A-Za-z0-9_-]+)$`)),
-	"enforced":  settings.NewForm(parseEnforced, settings.TextPattern(`^([0-9.]+%|.*[^%])$`)),
-	"method":    settings.NewForm(parseMethod, settings.Pattern(`^[A-Z]+$`)),
-	"profile":   settings.NewForm(yamlfile.Filled, settings.Schema{"enum": profileNames()}), // check looks at it
+	"enforced": settings.NewForm(parseEnforced, settings.TextPattern(`^([0-9.]+%|.*[^%])$`)),
+	"method":   profiles.Method,
+	"profile": {Schema: settings.Schema{"anyOf": []settings.Schema{
+		{"enum": profiles.Names()}, settings.Pattern(`[./\\]`),
+	}}},
 	"in flight": {Schema: settings.Pattern(`^(reject|status|wait:.+)$`)},
 }
 
@@ -55,13 +56,6 @@ func httpURL(name, example string) settings.Form {
 		}
 		return u, nil
 	}, anyHTTP)
-}
-
-func profileNames() (names []string) {
-	for _, p := range httpsafe.Profiles() {
-		names = append(names, p.Name)
-	}
-	return names
 }
 
 // parseListen checks an address to listen on.
@@ -141,15 +135,4 @@ func parseScope(s string) (string, error) {
 				"cookie:NAME for the session")
 	}
 	return s, nil
-}
-
-// parseMethod refuses methods that the proxy never guards.
-func parseMethod(s string) (string, error) {
-	switch {
-	case s == http.MethodConnect:
-		return "", yamlfile.Wrong("the proxy refuses CONNECT requests", "leave it out")
-	case s != "" && httpkey.IsSafe(s):
-		return "", yamlfile.Wrong(s+" needs no key: it has no effect to repeat", "leave it out")
-	}
-	return settings.Method(s)
 }

@@ -18,7 +18,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 
@@ -73,7 +72,7 @@ type runCmd struct {
 	Recipe string `default:"recipe.yaml" placeholder:"FILE" help:"The recipe. Default recipe.yaml."`
 
 	Route   []string `group:"Cases" placeholder:"NAME" help:"Of a recipe with several routes, test only these. May be repeated."`
-	Profile string   `placeholder:"NAME" help:"The rules that the API follows: ietf, stripe, paypal … Default: the recipe's, otherwise ietf."`
+	Profile string   `placeholder:"NAME|FILE" help:"The rules that the API follows: ietf, stripe, paypal …, or a profile's file. Default: the recipe's, otherwise ietf."`
 	Safe    bool     `group:"Cases" help:"Run only the cases of the badge."`
 	Only    []string `group:"Cases" placeholder:"CASE" help:"Run only these: M01, or C for the whole group; separate several by commas."`
 	Skip    []string `group:"Cases" placeholder:"CASE" help:"Do not run these."`
@@ -243,11 +242,9 @@ func (c runCmd) load() (*recipe.File, *url.URL, error) {
 	}
 	speaks := file.Protocol()
 	if c.Profile != "" {
-		if !slices.Contains(speaks.Profiles, c.Profile) {
-			return nil, nil, cli.Refusef("unsupported --profile %s for %s; supported: %s", c.Profile, speaks.Name,
-				strings.Join(speaks.Profiles, ", "))
+		if err := file.SetProfile(c.Profile); err != nil {
+			return nil, nil, cli.Refusef("--profile: %w", err)
 		}
-		file.SetProfile(c.Profile)
 	}
 	target := file.Recipe.Target
 	if c.Target != "" {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 
@@ -28,13 +29,16 @@ type reading struct {
 	digest config.Digest
 }
 
-// read reads the file and those that it names, and checks them as --check does. If one of them changes meanwhile it reads
-// all of them again, because the parts that it has read may not belong together.
-func (p Cmd) read() (r reading, err error) {
+// read reads the file and those that it names, and checks them as --check does. It does so until they are the same before
+// and after it: if one of them changes meanwhile, the parts that it has read may not belong together. Of a configuration
+// that cannot be read it is not known which files it names; files are those that it named before.
+func (p Cmd) read(files ...string) (r reading, err error) {
+	files = append(files, p.files()...)
 	for range maxReadings {
-		own := p.files()
-		before := config.DigestOf(own)
-		r = reading{files: own}
+		slices.Sort(files)
+		files = slices.Compact(files)
+		before := config.DigestOf(files)
+		r = reading{files: files}
 		r.config, err = p.configuration()
 		if err = errors.Join(checkVariables(os.Environ()), err); err != nil {
 			err = cli.Refuse(err)
@@ -42,15 +46,15 @@ func (p Cmd) read() (r reading, err error) {
 		if r.config != nil {
 			r.files = r.config.Files()
 		}
-		r.digest = config.DigestOf(r.files)
 		if err == nil {
 			r.plan, err = newPlan(r.config)
 		}
-		if config.DigestOf(own) == before && config.DigestOf(r.files) == r.digest {
+		if r.digest = config.DigestOf(r.files); r.digest == before {
 			return r, err
 		}
+		files = r.files
 	}
-	return reading{files: p.files()}, errors.New("the files of the configuration change while they are read; try again")
+	return reading{files: files}, errors.New("the files of the configuration change while they are read; try again")
 }
 
 // files returns the file of the flags.
@@ -107,7 +111,7 @@ func (l *looks) changed(now, tried config.Digest) bool {
 
 // reload puts what flags and files say now into force, all of it or nothing, and logs and counts which.
 func (s *service) reload(ctx context.Context, by string) {
-	next, err := s.command.read()
+	next, err := s.command.read(s.tried.files...)
 	s.tried = next
 	if next.config != nil {
 		err = errors.Join(err, next.config.CheckReload(s.config))

@@ -166,6 +166,25 @@ func TestWatch(t *testing.T) {
 	p.Line(wasReloaded)
 }
 
+// The file of a profile is reloaded, too. One with a fault changes nothing, and is watched until it is right, although
+// meanwhile the configuration that names it cannot be read.
+//
+// Seen to fail with the profile's file left out of Files, and with no files given to read by reload.
+func TestWatchAProfileFile(t *testing.T) {
+	t.Parallel()
+	up := clitest.NewAPI(t)
+	profile := clitest.WriteFile(t, "name: acme\nmarker: First\n")
+	p := startReloadable(t, "watch: true\nupstream: "+up.URL+"\ndefaults: {profile: "+profile+"}\n", "--store=memory:")
+	p.MustPost("1", "")
+	clitest.Want(t, "before", p.MustPost("1", "").Header.Get("First"), "true")
+	clitest.Must(t, os.WriteFile(profile, []byte("name: acme\nmarkre: Second\n"), 0o600))
+	clitest.WantText(t, "error", p.Line(notReloaded)["error"].(string), "2:1: the profile has no field", `did you mean "marker"?`)
+	clitest.Want(t, "meanwhile", p.MustPost("1", "").Header.Get("First"), "true")
+	clitest.Must(t, os.WriteFile(profile, []byte("name: acme\nmarker: Second\n"), 0o600))
+	p.Line(wasReloaded)
+	clitest.Want(t, "after", p.MustPost("1", "").Header.Get("Second"), "true")
+}
+
 // A file is read when two looks in a row have seen the same, and once.
 //
 // Seen to fail with settled always true, and with tried not compared in changed.
