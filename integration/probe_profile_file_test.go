@@ -39,10 +39,10 @@ func TestProbeOfAProfileFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	for id, change := range map[string][2]string{
-		"B04": {"key-missing: 428", "key-missing: 422"},
+		"B06": {"key-missing: 428", "key-missing: 422"},
 		"M01": {"key-reused: 409", "key-reused: 400"},
 		"C01": {"request-in-flight: 503", "request-in-flight: 409"},
-		"B02": {"marker: Acme-Replayed", "marker: Other-Replayed"},
+		"B08": {"marker: Acme-Replayed", "marker: Other-Replayed"},
 	} {
 		t.Run("wrong/"+id, func(t *testing.T) {
 			t.Parallel()
