@@ -20,7 +20,7 @@ func renderUCP(p Problem) (string, []byte) {
 }
 
 // renderAdCP writes the error where the protocol's envelope has it and where its payload has it. It says nothing about
-// the request that the key was used for.
+// the request that the key was used for. EchoFields adds the context of the request.
 func renderAdCP(p Problem) (string, []byte) {
 	code := wordOr(p, map[Slug]string{
 		KeyMissing: "INVALID_REQUEST", KeyMalformed: "INVALID_REQUEST", BodyTooLarge: "INVALID_REQUEST",
@@ -40,7 +40,11 @@ func renderAdCP(p Problem) (string, []byte) {
 	if p.RetryAfter > 0 {
 		e["retry_after"] = min(wholeSeconds(p.RetryAfter), 3600) // at most, in the protocol's schema
 	}
-	return render(jsonType, object{"status": "failed", "adcp_error": e, "errors": []object{e}})
+	envelope := e
+	if p.Slug == KeyReused { // AdCP's own storyboard of idempotency takes every other member here for a leak
+		envelope = object{"code": code, "message": p.Detail}
+	}
+	return render(jsonType, object{"status": "failed", "adcp_error": envelope, "errors": []object{e}})
 }
 
 func renderIceberg(p Problem) (string, []byte) {
