@@ -351,8 +351,8 @@ func TestAdCPMarksReplays(t *testing.T) {
 	}
 }
 
-// AdCP, "context-sessions.mdx": "Failure responses MUST also echo context verbatim", and "When the caller does NOT provide
-// a context object, the agent MUST NOT fabricate one."
+// AdCP, "context-sessions.mdx": "Failure responses MUST also echo context verbatim", and "When the caller does NOT
+// provide a context object, the agent MUST NOT fabricate one."
 //
 // Seen to fail with echoInto left out of writeProblem.
 func TestAdCPRefusalsEchoTheContext(t *testing.T) {
