@@ -148,9 +148,9 @@ var adcpSteps = []string{
 }
 
 // AdCP's own storyboard of idempotency, for AdCP 3.0.6 and with the runner of @adcp/sdk 6.11.0, passes for a seller
-// whose API is behind the proxy with the profile adcp, and fails without the proxy. The storyboard speaks MCP. So the seller
-// has an MCP server in front of the proxy, which forwards the calls of its tools. With the proxy in front of the MCP
-// server, a replay is the same media buy and has replayed set, but the context of the first request, and the steps
+// whose API is behind the proxy with the profile adcp, and fails without the proxy. The storyboard speaks MCP. So the
+// seller has an MCP server in front of the proxy, which forwards the calls of its tools. With the proxy in front of the
+// MCP server, a replay is the same media buy and has replayed set, but the context of the first request, and the steps
 // after it are skipped: this profile is for REST.
 //
 // Seen to fail with EchoFields, MarkerField or Required taken out of the profile, with echoInto left out of

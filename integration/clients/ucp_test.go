@@ -151,8 +151,8 @@ func (p platform) idempotency() (failed []string) {
 	return failed
 }
 
-// The steps of "idempotency_test.py" in Universal-Commerce-Protocol/conformance, fdced3a: to create, update, complete or
-// cancel a checkout again with the same key is answered with the same status and body, and with 409 if the body is
+// The steps of "idempotency_test.py" in Universal-Commerce-Protocol/conformance, fdced3a: to create, update, complete
+// or cancel a checkout again with the same key is answered with the same status and body, and with 409 if the body is
 // another one. They pass behind the proxy with the profile ucp, and fail with another profile and without the proxy.
 //
 // Seen to fail with KeyReused taken out of the Statuses of UCP, and with PUT taken out of its Methods together with
