@@ -98,8 +98,8 @@ func (o Options) writeProblem(w http.ResponseWriter, p Problem, asked []byte) {
 		noter.NoteProblem(p)
 	}
 	contentType, body := profile.RenderFunc(p)
-	if len(profile.EchoFields) > 0 && len(asked) > 0 {
-		body = orAsItWas(body)(fingerprint.ReplaceJSON(body, asked, profile.EchoFields))
+	if len(asked) > 0 {
+		body = profile.echoInto(body, asked)
 	}
 	h := w.Header()
 	h.Set("Content-Type", contentType)
@@ -121,6 +121,18 @@ func (o Options) writeProblem(w http.ResponseWriter, p Problem, asked []byte) {
 	}
 	w.WriteHeader(p.Status)
 	w.Write(body)
+}
+
+// echoInto returns the body of a refusal with the members of EchoFields that the body of the request has.
+func (p Profile) echoInto(body, asked []byte) []byte {
+	for _, field := range p.EchoFields {
+		place := orAsItWas(body)(fingerprint.SetJSON(body, field, []byte("null")))
+		filled := orAsItWas(place)(fingerprint.ReplaceJSON(place, asked, []string{field}))
+		if !bytes.Equal(filled, place) {
+			body = filled
+		}
+	}
+	return body
 }
 
 // resultHeader returns the field that says whether a request was accepted.

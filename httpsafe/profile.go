@@ -61,8 +61,8 @@ type Profile struct {
 	// protocols in which an answer repeats what names its request: "/id" in JSON-RPC. What is stored stays as it is, and of
 	// what is sent all other bytes do. A member that the request or the response lacks is not changed, and neither is a
 	// body that is not JSON or has a Content-Encoding other than gzip. Two requests must count as one although they differ
-	// there: exclude the members from the fingerprint. A refusal whose body has such a member gets it too, if the body of
-	// the request has been read.
+	// there: exclude the members from the fingerprint. A refusal has the members of its request too, at the place that the
+	// pointer names, if its body is a JSON object that has this place and if the body of the request has been read.
 	EchoFields []string
 	// Lifetime announces to clients for how long they may retry. Default: nothing is announced.
 	Lifetime Lifetime

@@ -1,6 +1,10 @@
 package httpsafe
 
-import "time"
+import (
+	"fmt"
+	"maps"
+	"time"
+)
 
 // The error bodies of protocols. Those of providers are in profile_errors.go.
 
@@ -25,11 +29,16 @@ func refusalOfUCP() RefusalBody {
 }
 
 // refusalOfAdCP has the error where the protocol's envelope has it and where its payload has it. It says nothing about
-// the request that the key was used for.
+// the request that the key was used for: AdCP's own storyboard of idempotency takes every member but code and message in
+// the envelope of a conflict for a leak. EchoFields adds the context of the request.
 func refusalOfAdCP() RefusalBody {
-	const e = `{"code": "{code}", "message": "{detail}", "recovery": "{recovery}", "retry_after": "{retry_after}"}`
+	const e = `{"code": "{code}", "message": "{detail}", "recovery": "{%s}", "retry_after": "{retry_after}"}`
+	recovery := words{"retryable": "transient", "5xx": "terminal", "": "correctable"}
+	inEnvelope := maps.Clone(recovery)
+	inEnvelope["key-reused"] = "" // it is left out
 	return RefusalBody{
-		Body: `{"adcp_error": ` + e + `, "errors": [` + e + `], "status": "failed"}`,
+		Body: `{"adcp_error": ` + fmt.Sprintf(e, "envelope_recovery") + `, "errors": [` + fmt.Sprintf(e, "recovery") +
+			`], "status": "failed"}`,
 		Words: map[string]words{
 			"code": {
 				"key-missing": "INVALID_REQUEST", "key-malformed": "INVALID_REQUEST", "body-too-large": "INVALID_REQUEST",
@@ -42,7 +51,7 @@ func refusalOfAdCP() RefusalBody {
 				"store-unavailable": "SERVICE_UNAVAILABLE",
 				"":                  "{slug_upper}",
 			},
-			"recovery": {"retryable": "transient", "5xx": "terminal", "": "correctable"},
+			"recovery": recovery, "envelope_recovery": inEnvelope,
 		},
 		MaxRetryAfter: time.Hour, // in the protocol's schema
 	}

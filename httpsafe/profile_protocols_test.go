@@ -269,10 +269,10 @@ func TestAdCPKeys(t *testing.T) {
 // "idempotency_key, context, governance_context, push_notification_config.authentication.credentials". "Reusing a key
 // on another tool is a different payload."
 //
-// Seen to fail with Numbers taken out of the profile's Fingerprint, and with each pointer but that of the key taken
-// out of Exclude.
+// Seen to fail with Numbers taken out of the profile's Fingerprint, with each pointer but that of the key taken out of
+// Exclude, and with recovery in the adcp_error of renderAdCP.
 func TestAdCPEquivalence(t *testing.T) {
-	conflict := `{"adcp_error":{"code":"IDEMPOTENCY_CONFLICT","message":"…","recovery":"correctable"},` +
+	conflict := `{"adcp_error":{"code":"IDEMPOTENCY_CONFLICT","message":"…"},` +
 		`"errors":[{"code":"IDEMPOTENCY_CONFLICT","message":"…","recovery":"correctable"}],"status":"failed"}`
 	k := newProtocolKit(t, httpsafe.AdCP())
 	config := `"push_notification_config":{"url":"%s","authentication":{"schemes":["Bearer"],"credentials":"%s"}}`
@@ -349,6 +349,25 @@ func TestAdCPMarksReplays(t *testing.T) {
 			k.wantRuns(1)
 		})
 	}
+}
+
+// AdCP, "context-sessions.mdx": "Failure responses MUST also echo context verbatim", and "When the caller does NOT
+// provide a context object, the agent MUST NOT fabricate one."
+//
+// Seen to fail with echoInto left out of writeProblem.
+func TestAdCPRefusalsEchoTheContext(t *testing.T) {
+	k := newProtocolKit(t, httpsafe.AdCP())
+	k.post("", adcp(`"n":1`)).want(201)
+	const context = `"context":{"trace":1.50,"b":[],"a":null}`
+	for status, members := range map[int]string{400: `{`, 422: fmt.Sprintf(`{"idempotency_key":%q,"n":2,`, longKey)} {
+		k.post("", body(members+context+`}`)).want(status).wantIn(`{` + context + `,"adcp_error":`)
+		for _, without := range []string{`"context":null}`, `"CONTEXT":{}}`} {
+			if a := k.post("", body(members+without)).want(status); strings.Contains(a.body, "ontext") {
+				t.Errorf("the answer to %s: %s", members+without, a.body)
+			}
+		}
+	}
+	k.post("", body(`[]`)).want(400).wantIn(`{"adcp_error":`)
 }
 
 // AdCP, rule 6: "A request arriving after eviction with a key the seller has seen SHOULD be rejected with

@@ -50,8 +50,8 @@ type RefusalBody struct {
 	//   - the class of its status, "4xx" or "5xx";
 	//   - "", for all others.
 	//
-	// If no case is there, the name has no value. A word may hold placeholders, as in "{slug_camel}Exception", but no
-	// names of Words. It is text also if it consists of digits; "{name:number}" in Body writes it as a number. Slugs of
+	// If no case is there, or its word is empty, the name has no value. A word may hold placeholders, as in
+	// "{slug_camel}Exception", but no names of Words. It is text also if it consists of digits; "{name:number}" in Body writes it as a number. Slugs of
 	// your own need a status in Profile.Statuses. Copies of a Profile share the map, and so does its Middleware.
 	Words map[string]map[string]string
 	// MaxRetryAfter is the most that {retry_after} and {retry_after_ms} say, for formats that have a limit. The
@@ -181,7 +181,8 @@ func (r *refusal) textOf(text []part, p *Problem) string {
 // valueOf returns what a placeholder stands for, if the problem has such a value.
 func (r *refusal) valueOf(placeholder part, p *Problem) (value any, ok bool) {
 	if words, ok := r.words[placeholder.name]; ok {
-		word, ok := wordFor(words, p)
+		word := wordFor(words, p)
+		ok := len(word) > 0
 		if placeholder.number {
 			return json.Number(r.textOf(word, p)), ok
 		}
@@ -201,16 +202,15 @@ func (r *refusal) valueOf(placeholder part, p *Problem) (value any, ok bool) {
 
 // wordFor returns the word of the first case that is there. The order matters for what clients do: one that reads that
 // its request was invalid corrects it and sends it with a new key, which must not happen after a server error.
-func wordFor(words map[string][]part, p *Problem) (word []part, ok bool) {
+func wordFor(words map[string][]part, p *Problem) []part {
 	status, retryable := strconv.Itoa(p.Status), string(p.Slug)
 	if p.Retryable {
 		retryable = "retryable"
 	}
 	for _, name := range []string{string(p.Slug), retryable, status, status[:1] + "xx"} {
-		if word, ok = words[name]; ok && name != "" {
-			return word, ok
+		if word, ok := words[name]; ok && name != "" {
+			return word
 		}
 	}
-	word, ok = words[""]
-	return word, ok
+	return words[""]
 }

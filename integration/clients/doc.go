@@ -1,3 +1,4 @@
 // Package clients tests the proxy with clients that other people wrote, through a network that cuts their
-// connections. The program in survey measures how such clients behave: see docs/clients.md.
+// connections, and with checks that the projects of protocols publish. The program in survey measures how such clients
+// behave: see docs/clients.md.
 package clients

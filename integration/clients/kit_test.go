@@ -108,6 +108,16 @@ func (p *proxy) start() (address string, err error) {
 	}
 }
 
+// startProxy starts a proxy for one test, and returns its URL.
+func startProxy(t *testing.T, config string) string {
+	t.Helper()
+	address, err := newProxy(t, config).start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return "http://" + address
+}
+
 // kill ends the process by SIGKILL, and returns when it is gone.
 func (p *proxy) kill() {
 	if p.command != nil {
