@@ -223,7 +223,7 @@ func TestRefusalsAtOnce(t *testing.T) {
 	all.Wait()
 }
 
-// FuzzRefusalBody: what is not refused renders as JSON, whatever the problem holds, and texts arrive as they are. Seen to
+// FuzzRefusalBody: every form renders as JSON, whatever it and the problem hold, and texts arrive as they are. Seen to
 // fail with quotes around textOf in place of encoded.
 func FuzzRefusalBody(f *testing.F) {
 	for _, p := range httpsafe.Profiles() {
