@@ -150,6 +150,7 @@ func TestSquareKey(t *testing.T) {
 	k.wantRuns(2)
 }
 
+// Seen to fail with RefuseReplays ignored by WithDefaults, and with AlreadyCreated left out of Rules.
 func TestGoCardlessNamesTheResource(t *testing.T) {
 	k := newKit(t)
 	k.options.Profile = httpsafe.GoCardless()
@@ -162,6 +163,10 @@ func TestGoCardlessNamesTheResource(t *testing.T) {
 	k.handler = func(w http.ResponseWriter, r *http.Request) { w.Write([]byte(`{"id":"PM9"}`)) }
 	k.post("body").want(200)
 	k.post("body").want(409).wantIn(`"conflicting_resource_id":"PM9"`)
+	rules := k.options.Rules("", retrysafe.Policy{})
+	if p := rules.Problems[len(rules.Problems)-1]; p.Slug != httpsafe.AlreadyCreated || p.Status != 409 {
+		t.Errorf("the policy page ends with %s, %d", p.Slug, p.Status)
+	}
 }
 
 // TestKeptStatuses: which statuses each profile keeps, by the number of times a handler runs that answers with them. 408,
@@ -216,6 +221,37 @@ func TestClassPresets(t *testing.T) {
 		if got := c.f(c.status); got != c.want {
 			t.Errorf("status %d is of class %d, want %d", c.status, got, c.want)
 		}
+	}
+}
+
+// Seen to fail with StoreSuccesses in the row of "executed".
+func TestClassByName(t *testing.T) {
+	want := map[string]string{ // the classes of 200, 404, 409, 419, 429 and 500
+		"definite": "SSSSRA", "all": "SSSSSS", "executed": "SSRSRS", "successes": "SRRRRR",
+		"unless-server-failed": "SSSRRR",
+	}
+	for _, name := range httpsafe.ClassNames() {
+		class, err := httpsafe.ClassByName(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, status := range []int{200, 404, 409, 419, 429, 500} {
+			letters := map[retrysafe.Class]string{
+				retrysafe.ClassStore: "S", retrysafe.ClassRelease: "R", retrysafe.ClassAmbiguous: "A",
+			}
+			got += letters[class(status)]
+		}
+		if got != want[name] {
+			t.Errorf("%s: %s, want %s", name, got, want[name])
+		}
+		delete(want, name)
+	}
+	if len(want) > 0 {
+		t.Errorf("there is no %v", want)
+	}
+	if _, err := httpsafe.ClassByName(""); err == nil || !strings.Contains(err.Error(), "unless-server-failed") {
+		t.Errorf("error %v", err)
 	}
 }
 

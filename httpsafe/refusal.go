@@ -34,7 +34,8 @@ import (
 // A string that is one placeholder and nothing else takes the value with its own type: "{status}" becomes 409, not
 // "409". In a longer string the value is put in as text, and one that the problem does not have is empty text. A member
 // or an element that would be such a value alone is left out, and so is an object or an array of which nothing remains
-// by that. A brace is written twice: "{{" and "}}". Names of members are written as they are, without placeholders.
+// by that, except the outermost. A brace is written twice: "{{" and "}}". Names of members are written as they are,
+// without placeholders.
 type RefusalBody struct {
 	// ContentType of the body. Default "application/json".
 	ContentType string

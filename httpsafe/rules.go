@@ -100,6 +100,9 @@ func (o Options) Rules(route string, p retrysafe.Policy, extra ...Problem) Rules
 	if o.Profile.FirstSent == "" {
 		rules.MaxKeyAgeSeconds = int64(max(o.MaxKeyAge, 0) / time.Second)
 	}
+	if o.Profile.RefuseReplays {
+		extra = append(extra[:len(extra):len(extra)], *alreadyCreated(Replayed{}))
+	}
 	for _, p := range append(allProblems(), extra...) {
 		rules.Problems = append(rules.Problems, p.under(o.Profile, o.PolicyURL))
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/retrysafe/retrysafe/httpkey"
 	"github.com/retrysafe/retrysafe/httpsafe"
+	"github.com/retrysafe/retrysafe/proxy"
 )
 
 // TestWordsOfTheProxysOwnAnswers: whose fault it is, whether a retry helps, and whether the request was accepted, in
@@ -41,5 +42,18 @@ func TestWordsOfTheProxysOwnAnswers(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// A profile may have a word for each refusal of the proxy. Seen to fail with upstream-fenced taken out of Slugs.
+func TestProxySlugsAreCasesOfWords(t *testing.T) {
+	words := map[string]string{"": ""}
+	for _, p := range proxy.Problems() {
+		words[string(p.Slug)] = "word"
+	}
+	profile := httpsafe.IETF()
+	profile.Refusal = httpsafe.RefusalBody{Body: `["{code}"]`, Words: map[string]map[string]string{"code": words}}
+	if err := (httpsafe.Options{Profile: profile}).Validate(); err != nil {
+		t.Error(err)
 	}
 }
