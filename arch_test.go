@@ -60,7 +60,7 @@ var layers = []layer{
 	{folder: "connectsafe/...", may: []string{".", "client", "rpcsafe"}, thirdParty: true},
 	{folder: "queuesafe", may: []string{".", "fingerprint", "internal/keytext"}},
 	{folder: "queuesafe/...", may: []string{".", "queuesafe", "outbox", "internal/retry"}, thirdParty: true},
-	{folder: "profilefile/...", may: []string{"httpsafe", "internal/yamlfile"}},
+	{folder: "profilefile/...", may: []string{"httpsafe", "internal/yamlfile/profiles"}},
 	{folder: "outbox/...", may: []string{".", "internal/retry"}},
 	{folder: "observe/...", may: []string{
 		".", "client", "rpcsafe", "outbox", "queuesafe",
@@ -80,7 +80,7 @@ var layers = []layer{
 	{folder: "probe/internal/..."},
 	{folder: "probe/draft/...", may: []string{"internal/yamlfile"}, thirdParty: true},
 	{folder: "probe/recipe/...", may: []string{
-		".", "httpkey", "httpsafe", "internal/jsonpointer", "internal/yamlfile",
+		".", "httpkey", "httpsafe", "internal/jsonpointer", "internal/yamlfile", "internal/yamlfile/profiles",
 	}, thirdParty: true},
 	{folder: "probe/...", thirdParty: true},
 

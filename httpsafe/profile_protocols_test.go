@@ -270,7 +270,7 @@ func TestAdCPKeys(t *testing.T) {
 // on another tool is a different payload."
 //
 // Seen to fail with Numbers taken out of the profile's Fingerprint, with each pointer but that of the key taken out of
-// Exclude, and with recovery in the adcp_error of renderAdCP.
+// Exclude, and with recovery in the adcp_error of refusalOfAdCP.
 func TestAdCPEquivalence(t *testing.T) {
 	conflict := `{"adcp_error":{"code":"IDEMPOTENCY_CONFLICT","message":"…"},` +
 		`"errors":[{"code":"IDEMPOTENCY_CONFLICT","message":"…","recovery":"correctable"}],"status":"failed"}`

@@ -15,6 +15,7 @@ import (
 
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
 	"github.com/retrysafe/retrysafe/internal/testing/pages"
+	"github.com/retrysafe/retrysafe/internal/yamlfile/profiles"
 	"github.com/retrysafe/retrysafe/outbox/webhook"
 	"github.com/retrysafe/retrysafe/probe/draft"
 	"github.com/retrysafe/retrysafe/probe/recipe"
@@ -192,6 +193,12 @@ func TestYAMLOfThePagesIsRead(t *testing.T) {
 			continue
 		}
 		n++
+		if isProfile.MatchString(b.Text) {
+			if _, err := profiles.Parse(b.At(), []byte(b.Text)); err != nil {
+				t.Error(err)
+			}
+			continue
+		}
 		if isRecipe.MatchString(b.Text) {
 			if _, err := recipe.Parse(b.At(), []byte(wholeRecipe(b.Text)), func(name string) (string, bool) { return name, true }); err != nil {
 				t.Errorf("%s: %v", b.At(), err)
@@ -213,8 +220,9 @@ func TestYAMLOfThePagesIsRead(t *testing.T) {
 }
 
 var (
-	isRecipe = regexp.MustCompile(`(?m)^(target|count):`)
-	isRoute  = regexp.MustCompile(`^ *[A-Z]+ /`)
+	isProfile = regexp.MustCompile(`(?m)^base:`)
+	isRecipe  = regexp.MustCompile(`(?m)^(target|count):`)
+	isRoute   = regexp.MustCompile(`^ *[A-Z]+ /`)
 )
 
 // wholeConfiguration adds what a part of a configuration leaves out.

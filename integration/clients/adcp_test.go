@@ -154,7 +154,7 @@ var adcpSteps = []string{
 // after it are skipped: this profile is for REST.
 //
 // Seen to fail with EchoFields, MarkerField or Required taken out of the profile, with echoInto left out of
-// writeProblem, and with recovery in the adcp_error of renderAdCP.
+// writeProblem, and with recovery in the adcp_error of refusalOfAdCP.
 func TestAdCPStoryboard(t *testing.T) {
 	t.Parallel()
 	s, seller := startStoryboard(t), newMediaSeller(t)
