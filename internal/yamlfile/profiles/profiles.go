@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/retrysafe/retrysafe/httpsafe"
+	"github.com/retrysafe/retrysafe/internal/yamlfile"
 )
 
 // Profile is a profile, and the one that it is based on.
@@ -23,11 +24,15 @@ type Profile struct {
 }
 
 // Resolve returns the profile of a name, or that of a file: see IsFile. The error for a file is a *yamlfile.Faults, or says
-// why the file could not be read; that for a name lists the profiles.
+// why the file could not be read; that for a name lists the profiles, as yamlfile.Wrong does.
 func Resolve(name string) (Profile, error) {
 	if !IsFile(name) {
 		p, err := httpsafe.ProfileByName(name)
-		return Profile{p, p.Name}, err
+		if err != nil {
+			return Profile{}, yamlfile.Wrong(fmt.Sprintf("there is no profile %q; supported: %s", name, strings.Join(Names(), ", ")),
+				fmt.Sprintf("a file is named by its path, with a slash or a dot, as in ./%s.yaml", name))
+		}
+		return Profile{p, p.Name}, nil
 	}
 	return Load(name)
 }

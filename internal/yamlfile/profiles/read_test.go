@@ -257,6 +257,8 @@ func TestFaults(t *testing.T) {
 		"name: acme\nrefusals: {body: '{detail}'}":                                 "the body must be a mapping or a list",
 		"name: acme\nrefusals: {content_type: json}":                               "is no media type",
 		"name: acme\nrefusals:\n  body: {a: '{detial}'}":                           "acme.yaml:3:10: refusals.body: /a: there is no placeholder {detial}",
+		"name: acme\nrefusals:\n  body: {a: [{detail}]}":                           "acme.yaml:3:15: braces without quotes are a mapping in YAML",
+		"name: acme\nrefusals:\n  body: {a: '{b}'}\n  words: {b: {4xx: {slug}}}":   "write '{slug}'",
 		"name: acme\nrefusals:\n  body: {a: '{a'}":                                 "refusals.body: /a",
 		"name: acme\nrefusals:\n  words: {code: {4xx: a}}":                         "acme.yaml:3:11: refusals",
 		"name: acme\nrefusals:\n  body: {a: '{code}'}\n  words: {code: {used: a}}": "acme.yaml:4:11: refusals.words: code: the case \"used\" is none",
@@ -277,6 +279,7 @@ func TestFaults(t *testing.T) {
 			t.Errorf("%q: it speaks of Go: %v", text, err)
 		}
 	}
+	parse(t, "name: acme\nrefusals: {body: {id: null, e: '{slug}', empty: {}}}")
 	_, err := Parse("acme.yaml", []byte("name: a b\nkeep: some\nmethods: [post]"))
 	if n := strings.Count(err.Error(), "acme.yaml:"); n != 3 {
 		t.Errorf("%d faults are said, want 3: %v", n, err)

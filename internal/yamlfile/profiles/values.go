@@ -153,6 +153,9 @@ func (b *body) ReadYAML(r *yamlfile.Reader, n ast.Node) {
 		r.Fault(n, "the body must be a mapping or a list", "write body: {error: '{detail}'}")
 		return
 	}
+	if hasBareBraces(r, n) {
+		return
+	}
 	var value any
 	err := yaml.NodeToValue(n, &value, yaml.UseOrderedMap())
 	text, unwritable := yaml.MarshalWithOptions(value, yaml.JSON())
@@ -169,6 +172,18 @@ func (b body) ShowYAML(string) string {
 		return ""
 	}
 	return " " + b.text
+}
+
+// hasBareBraces notes each {name} that is not in quotes, which YAML takes for a mapping.
+func hasBareBraces(r *yamlfile.Reader, n ast.Node) (found bool) {
+	for _, node := range ast.Filter(ast.MappingValueType, n) {
+		if member := node.(*ast.MappingValueNode); member.Start.Value != ":" {
+			found = true
+			r.Fault(member.Key, "braces without quotes are a mapping in YAML",
+				fmt.Sprintf("write '{%s}'", member.Key.GetToken().Value))
+		}
+	}
+	return found
 }
 
 // JSONSchema implements settings.Describer.
@@ -194,6 +209,9 @@ func (w *words) ReadYAML(r *yamlfile.Reader, n ast.Node) {
 		w.of[name] = map[string]string{}
 		for _, one := range r.Entries(entry.Value, "refusals.words."+name) {
 			of, ok := r.Text(one.Key)
+			if hasBareBraces(r, one.Value) {
+				continue
+			}
 			if word, all := r.Text(one.Value); ok && all {
 				w.of[name][strings.TrimPrefix(of, otherwise)] = word
 			}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
 	"github.com/retrysafe/retrysafe/httpsafe"
+	"github.com/retrysafe/retrysafe/internal/yamlfile"
 	"github.com/retrysafe/retrysafe/internal/yamlfile/profiles"
 )
 
@@ -102,10 +103,13 @@ func places(p httpsafe.Profile) (all []string) {
 
 // refusalOf says that the arguments are wrong, unless the file could not be read.
 func refusalOf(err error) error {
-	if unread := new(fs.PathError); errors.As(err, &unread) && !errors.Is(err, fs.ErrNotExist) {
+	switch unread, faults := new(fs.PathError), new(yamlfile.Faults); {
+	case errors.As(err, &unread) && !errors.Is(err, fs.ErrNotExist):
 		return err
+	case errors.As(err, &faults):
+		return cli.Refuse(err)
 	}
-	return cli.Refuse(err)
+	return cli.Refuse(yamlfile.ForFlag("profile", err))
 }
 
 // days returns a time as the file has it.

@@ -47,7 +47,7 @@ func TestRefuses(t *testing.T) {
 		args []string
 		says string
 	}{
-		{[]string{"strype"}, "unsupported profile \"strype\"; supported: ietf"},
+		{[]string{"strype"}, "there is no profile \"strype\"; supported: ietf"},
 		{[]string{"./missing.yaml"}, "read the profile: open ./missing.yaml"},
 		{[]string{wrong}, "did you mean stripe?"},
 		{[]string{"stripe", "--json"}, "--json is for the list"},
