@@ -121,30 +121,24 @@ func (k key) syntax(s httpkey.Syntax) httpkey.Syntax {
 	return s
 }
 
-// apply changes how a profile refuses. Statuses are added to those of the base, and so are words, unless there is a body.
+// apply changes how a profile refuses, whose maps belong to it alone. Statuses are added to those of the base, and so are
+// words, unless there is a body.
 func (f refusals) apply(p *httpsafe.Profile) {
-	if len(f.Statuses) > 0 {
-		p.Statuses = maps.Clone(p.Statuses)
-		if p.Statuses == nil {
-			p.Statuses = map[httpsafe.Slug]int{}
-		}
-		maps.Copy(p.Statuses, f.Statuses)
+	if p.Statuses == nil && len(f.Statuses) > 0 {
+		p.Statuses = map[httpsafe.Slug]int{}
 	}
+	maps.Copy(p.Statuses, f.Statuses)
 	if f.Body.text != "" {
 		p.Refusal = httpsafe.RefusalBody{Body: f.Body.text}
 	}
 	settings.Apply(&f, &p.Refusal)
-	if len(f.Words.of) > 0 {
-		all := map[string]map[string]string{}
-		for name, of := range p.Refusal.Words {
-			all[name] = maps.Clone(of)
+	if p.Refusal.Words == nil && len(f.Words.of) > 0 {
+		p.Refusal.Words = map[string]map[string]string{}
+	}
+	for name, of := range f.Words.of {
+		if p.Refusal.Words[name] == nil {
+			p.Refusal.Words[name] = map[string]string{}
 		}
-		for name, of := range f.Words.of {
-			if all[name] == nil {
-				all[name] = map[string]string{}
-			}
-			maps.Copy(all[name], of)
-		}
-		p.Refusal.Words = all
+		maps.Copy(p.Refusal.Words[name], of)
 	}
 }

@@ -1,6 +1,7 @@
 package profiles
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -166,12 +167,13 @@ func (b *body) ReadYAML(r *yamlfile.Reader, n ast.Node) {
 	b.text = strings.TrimSpace(string(text))
 }
 
-// ShowYAML implements settings.YAMLShower: JSON is YAML, too.
+// ShowYAML implements settings.YAMLShower: JSON is YAML, too. Without a body it returns nothing.
 func (b body) ShowYAML(string) string {
-	if b.text == "" {
+	var text bytes.Buffer
+	if json.Compact(&text, []byte(b.text)) != nil {
 		return ""
 	}
-	return " " + b.text
+	return " " + text.String()
 }
 
 // hasBareBraces notes each {name} that is not in quotes, which YAML takes for a mapping.
