@@ -80,7 +80,7 @@ var layers = []layer{
 	{folder: "probe/internal/..."},
 	{folder: "probe/draft/...", may: []string{"internal/yamlfile"}, thirdParty: true},
 	{folder: "probe/recipe/...", may: []string{
-		".", "httpkey", "httpsafe", "internal/jsonpointer", "internal/yamlfile", "internal/yamlfile/profiles",
+		".", "fingerprint", "httpkey", "httpsafe", "internal/jsonpointer", "internal/yamlfile", "internal/yamlfile/profiles",
 	}, thirdParty: true},
 	{folder: "probe/...", thirdParty: true},
 

@@ -75,6 +75,15 @@ func (r *Recipe) Declared() profile.Rules {
 	return rules
 }
 
+// WithKeyPlace returns the recipe with the place of the key that its rules declare, if that is neither a header nor a member
+// of the body itself, and the recipe names no place.
+func (r Recipe) WithKeyPlace() Recipe {
+	if rules := r.Declared(); r.KeyHeader == "" && r.KeyBody == "" && r.KeyQuery == "" {
+		r.KeyBody, r.KeyQuery = rules.Pointer, rules.Query
+	}
+	return r
+}
+
 // Variants are requests besides the plain one. Each makes some cases possible; nil: the target has no such request.
 type Variants struct {
 	Slow    *Template // takes a second or more

@@ -158,7 +158,7 @@ func (s *session) profilesWith(says func(profile.Rules) bool) (names []string) {
 }
 
 // What rules say that only some cases are for.
-func inHeader(r profile.Rules) bool     { return r.Member == "" }
+func inHeader(r profile.Rules) bool     { return r.Member == "" && r.Pointer == "" && r.Query == "" }
 func takesQuotes(r profile.Rules) bool  { return r.Quotes == profile.Accepted }
 func hasProblems(r profile.Rules) bool  { return r.Problem }
 func hasFirstSent(r profile.Rules) bool { return r.FirstSent != "" }

@@ -21,6 +21,7 @@ func All() []probe.Case { return (&session{}).cases() }
 // Run plays the cases against the target, one after the other, and reports. It returns an error if the recipe is
 // wrong, if the options name an unknown case, if the effects cannot be counted, or if ctx ends.
 func Run(ctx context.Context, recipe probe.Recipe, o probe.Options) (*probe.Report, error) {
+	recipe = recipe.WithKeyPlace()
 	if err := check(&recipe); err != nil {
 		return nil, err
 	}

@@ -19,7 +19,9 @@ type Rules struct {
 	Title  string // for people
 	Header string // that carries the key; "": the key is in the body
 	Member string // of the JSON body that carries the key
-	Quoted bool   // keys are sent as structured-field strings
+	// Pointer is a JSON pointer to a key that is deeper in the body, Query the query parameter that carries it.
+	Pointer, Query string
+	Quoted         bool // keys are sent as structured-field strings
 	// FirstSent is the header that must come with the key, with the time of the first request (OASIS Repeatable
 	// Requests).
 	FirstSent string

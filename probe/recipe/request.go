@@ -107,7 +107,7 @@ func (q *request) mediaType() string {
 
 // checkKey finds a key that would be the same in all requests.
 func (q *request) checkKey(r *yamlfile.Reader, recipe probe.Recipe) {
-	if recipe.KeyBody != "" || recipe.KeyQuery != "" {
+	if recipe = recipe.WithKeyPlace(); recipe.KeyBody != "" || recipe.KeyQuery != "" {
 		q.checkOtherKey(r, recipe)
 		return
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/fingerprint"
 	"github.com/retrysafe/retrysafe/httpkey"
 	"github.com/retrysafe/retrysafe/httpsafe"
 	"github.com/retrysafe/retrysafe/internal/jsonpointer"
@@ -54,17 +55,10 @@ func loadProfile(path string) (profiles.Profile, error) {
 	return p, nil
 }
 
-// declare makes a recipe declare what a profile's file says. The place of the key is that of the recipe, if it has one.
+// declare makes a recipe declare what a profile's file says.
 func declare(r *probe.Recipe, p profiles.Profile) {
 	rules := rulesOf(p)
 	r.Profile, r.Rules = p.Name, &rules
-	switch {
-	case r.KeyHeader != "" || r.KeyBody != "" || r.KeyQuery != "" || rules.Header != "" || rules.Member != "":
-	case p.BodyField != "":
-		r.KeyBody = p.BodyField
-	default:
-		r.KeyQuery = p.QueryField
-	}
 }
 
 // LoadRules returns what a profile's file says that a client may count on, for [probe.Recipe.Rules]: the rules of its base,
@@ -95,6 +89,7 @@ func rulesOf(p profiles.Profile) profile.Rules {
 		fields, some := p.Fingerprint.Fields()
 		r.Compares = !p.IgnoreBody && p.Fingerprint.String() != httpsafe.FingerprintNone().String()
 		r.LooseBody = some && len(fields.Include)+len(fields.Exclude) > 0
+		r.Doubles = fields.Numbers == fingerprint.AsDoubles
 	}
 	return r
 }
@@ -102,7 +97,12 @@ func rulesOf(p profiles.Profile) profile.Rules {
 // keyRules are about where keys are, and how they are written.
 func keyRules(r *profile.Rules, p, base httpkey.Profile) {
 	r.Header, r.Member, r.FirstSent = p.Header, "", p.FirstSent
-	if name, top := strings.CutPrefix(p.BodyField, "/"); top && !strings.Contains(name, "/") {
+	switch name := strings.TrimPrefix(p.BodyField, "/"); {
+	case p.BodyField == "":
+		r.Query = p.QueryField
+	case strings.Contains(name, "/"):
+		r.Pointer = p.BodyField
+	default:
 		r.Member = jsonpointer.Unescape(name)
 	}
 	s := p.KeySyntax
