@@ -88,7 +88,7 @@ func (r *refusalReader) value(at string) jsonTemplate {
 			m.value = r.value(at + "/" + name)
 			t.members = append(t.members, m)
 		}
-		r.json.Token() // the closing bracket
+		_, _ = r.json.Token() // the closing bracket
 		return t
 	case string:
 		return jsonTemplate{kind: '"', text: r.bodyText(at, token)}

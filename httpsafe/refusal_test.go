@@ -89,7 +89,10 @@ func TestCasesOfWords(t *testing.T) {
 	}
 	p := httpsafe.Problem{Slug: httpsafe.StoreUnavailable, Status: 503, Retryable: true}
 	for _, c := range []struct{ word, then string }{
-		{"slug", "store-unavailable"}, {"again", "retryable"}, {"status", "503"}, {"class", "5xx"},
+		{"slug", "store-unavailable"},
+		{"again", "retryable"},
+		{"status", "503"},
+		{"class", "5xx"},
 		{"StoreUnavailableOther", ""},
 	} {
 		form := httpsafe.RefusalBody{

@@ -58,9 +58,9 @@ type Conventions struct {
 	MarkerField settings.Setting[string] `yaml:"marker_field" form:"pointer" sets:"MarkerField"`
 }
 
-// Apply changes a profile as the settings say that set more than one of its options each. The others, whose tags name the
+// ApplyConventions changes a profile as the settings say that set more than one of its options each. The others, whose tags name the
 // option, are applied with the struct around them.
-func (c Conventions) Apply(p *httpsafe.Profile) {
+func (c Conventions) ApplyConventions(p *httpsafe.Profile) {
 	if c.Fingerprint.Set {
 		p.Fingerprint = c.Fingerprint.Value.method()
 	}

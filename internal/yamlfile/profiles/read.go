@@ -99,7 +99,7 @@ func (f *file) profile() httpsafe.Profile {
 	if f.Keep.Set {
 		p.Class, _ = httpsafe.ClassByName(f.Keep.Value) // as its form says
 	}
-	f.Conventions.Apply(&p)
+	f.ApplyConventions(&p)
 	if f.PromisedRetention.Set && !f.Retention.Replay.Set {
 		p.Records.Replay = 0
 	}

@@ -158,7 +158,7 @@ gate:
 // Seen to fail with CheckMapping left out of readMapping.
 func TestMistakesHaveTheirPlace(t *testing.T) {
 	var g garden
-	err := yamlfile.Read("g.yaml", []byte("soil: sandy\npond: {fish: carp}\nwell: 3\ntrees: oak\ngate: 7\nnmae: x\n"),
+	err := yamlfile.Read("g.yaml", []byte("soil: sandy\npond: {fish: carp}\nwell: 3\ntrees: oak\ngate: 7\nnome: x\n"),
 		"the garden", testKind.Readers(&g), nil)
 	for _, says := range []string{
 		"g.yaml:1:7: \"sandy\" is not", "g.yaml:2:8: fish need a depth", "g.yaml:3:7: no depth here",

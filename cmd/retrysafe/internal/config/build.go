@@ -145,7 +145,7 @@ func (t Route) options(known secrets) proxy.Route {
 		Unguarded: !t.isGuarded(), Observed: t.observes(), EnforceFor: t.enforced(),
 	}
 	settings.Apply(&t, &r)
-	t.Conventions.Apply(&r.HTTP.Profile)
+	t.ApplyConventions(&r.HTTP.Profile)
 	t.setKey(&r.HTTP)
 	r.Policy.Retention.Replay = t.replay()
 	r.Policy.Retention.Key = cmp.Or(r.Policy.Retention.Key, r.HTTP.Profile.Records.Key)

@@ -86,7 +86,7 @@ func TestSchema(t *testing.T) {
 		}
 	}
 	for _, text := range []string{
-		"nmae: a", "base: strype", "key: X-Key", "key: {form: guid}", "key: {min: 0}", "methods: [post]", "keep: some",
+		"titel: a", "base: strype", "key: X-Key", "key: {form: guid}", "key: {min: 0}", "methods: [post]", "keep: some",
 		"retention: 72h", "refusals: {statuses: {key-reused: 200}}", "refusals: {statuses: {key-used: 409}}",
 		"refusals: {body: text}", "refusals: {words: {code: a}}", "accepted_header: Accepted", "status_header: maybe",
 	} {
