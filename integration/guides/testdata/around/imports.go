@@ -43,6 +43,7 @@ import (
 	"github.com/retrysafe/retrysafe/observe/otelsafe"
 	"github.com/retrysafe/retrysafe/outbox"
 	"github.com/retrysafe/retrysafe/outbox/webhook"
+	"github.com/retrysafe/retrysafe/profilefile"
 	"github.com/retrysafe/retrysafe/queuesafe"
 	"github.com/retrysafe/retrysafe/queuesafe/amqpsafe"
 	"github.com/retrysafe/retrysafe/queuesafe/kafkasafe"
