@@ -75,7 +75,13 @@ func work(t *testing.T, settings string, test func(a *atWork)) {
 		a.seen = httpsafe.NewObservation(guard, httpsafe.ObservationOptions{})
 		o.Observation = a.seen
 		defer func() { _ = guard.Shutdown(t.Context()) }()
-		if a.proxy, err = proxy.New(guard, httpsafe.ScopeNone(), o); err != nil {
+		scope := func(r *http.Request) (string, error) {
+			if caller := r.Header.Get("Caller"); caller != "" {
+				return caller, nil
+			}
+			return httpsafe.ScopeNone()(r)
+		}
+		if a.proxy, err = proxy.New(guard, scope, o); err != nil {
 			t.Fatal(err)
 		}
 		test(a)
@@ -138,6 +144,12 @@ func TestSettingsAtWork(t *testing.T) {
 			}
 			for _, c := range a.seen.Counts() {
 				want(a.T, "retries", c.Observed[httpsafe.ObservedRetry], 1)
+			}
+		}},
+		"enforce for": {"{mode: observe, enforce_for: ['100%']}", func(a *atWork) {
+			for range 2 {
+				got, _ := a.post("/pay", "", key, "Caller: acme")
+				want(a.T, "answer", got, "201 run 1")
 			}
 		}},
 		"scope version": {"{scope_version: v2}", func(a *atWork) {
