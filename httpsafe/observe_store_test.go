@@ -48,7 +48,7 @@ func TestObserveWithoutStore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := &slowStore{Store: memstore.New(memstore.Options{})}
 			k := &observedKit{T: t, guard: retrysafe.New(s, retrysafe.Options{})}
-			k.seen = httpsafe.NewObservation(k.guard, httpsafe.ObservationOptions{StoreTimeout: 200 * time.Millisecond})
+			k.seen = httpsafe.NewObservation(k.guard, httpsafe.ObservationOptions{StoreTimeout: time.Second})
 			k.handle(httpsafe.Options{}, httpsafe.ScopeNone(), answerAsAsked)
 			s.down.Store(int64(state))
 			k.post("first")
@@ -151,12 +151,12 @@ func TestObserveSweeps(t *testing.T) {
 	told := make(chan retrysafe.Event, 1)
 	k := &observedKit{T: t, guard: retrysafe.New(s, retrysafe.Options{})}
 	k.seen = httpsafe.NewObservation(k.guard, httpsafe.ObservationOptions{
-		StoreTimeout: 100 * time.Millisecond,
+		StoreTimeout: time.Second,
 		Observer:     retrysafe.ObserverFunc(func(_ context.Context, e retrysafe.Event) { told <- e }),
 	})
 	k.handle(httpsafe.Options{}, httpsafe.ScopeNone(), answerAsAsked)
 	k.post("a")
-	if left := <-s.left; left < time.Second {
+	if left := <-s.left; left < 2*time.Second {
 		t.Errorf("a sweep may take %v", left)
 	}
 	select {

@@ -165,7 +165,7 @@ func TestObservedRoutesChangeNoByte(t *testing.T) {
 				s.options.Default.UpstreamKey, s.options.Default.HTTP.Required = "Upstream-Key", true
 				s.options.Upstream.PreserveHost = true
 				if c.name == "body stalls" {
-					s.options.Default.BodyTimeout = 50 * time.Millisecond
+					s.options.Default.BodyTimeout = time.Second
 				}
 			}
 			plain := newKit(t, up.URL, route, func(s *setup) { s.options.Default.Unguarded = true })
