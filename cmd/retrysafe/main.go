@@ -4,7 +4,7 @@
 //
 //	internal/store     opens a store from its URL; the commands store, migrate, check and sweep
 //	internal/keys      the command keys, in this process or through a running proxy
-//	internal/proxycmd, internal/probecmd, internal/profilecmd, internal/outboxcmd, internal/reportcmd,
+//	internal/proxycmd, internal/probecmd, internal/profilecmd, internal/execcmd, internal/outboxcmd, internal/reportcmd,
 //	internal/demo      a command each
 //	internal/cli       what all of them share: streams, exit codes, text, tables
 //	internal/config    the proxy's YAML file
@@ -37,6 +37,7 @@ import (
 
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/demo"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/execcmd"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/keys"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/outboxcmd"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/probecmd"
@@ -57,6 +58,7 @@ type commands struct {
 	Keys       keys.Cmd         `cmd:"" help:"List and show keys, and resolve those whose outcome is unknown."`
 	Store      store.Cmd        `cmd:"" help:"Move keys to another store, or to more shards, while proxies run."`
 	Outbox     outboxcmd.Cmd    `cmd:"" help:"List the dead letters of an outbox, and redeliver or drop them."`
+	Exec       execcmd.Cmd      `cmd:"" help:"Run a command at most once for a key: cron jobs, deployments, steps of a pipeline."`
 	Report     reportcmd.Cmd    `cmd:"" help:"Say what proxies in observe mode would have done with the requests of an API."`
 	Version    versionCmd       `cmd:"" help:"Print the version, or the licenses of all included software."`
 	Completion completionCmd    `cmd:"" help:"Print a completion script for a shell."`

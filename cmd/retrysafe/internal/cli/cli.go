@@ -43,10 +43,31 @@ func Refusef(format string, args ...any) error { return Refuse(fmt.Errorf(format
 // IsRefusal reports whether err, or an error that it wraps, was made by Refuse.
 func IsRefusal(err error) bool { return errors.As(err, new(refusal)) }
 
+// status is an exit status of its own, with the error that led to it; nil: none.
+type status struct {
+	code int
+	err  error
+}
+
+// Error implements error.
+func (s status) Error() string { return fmt.Sprintf("exit status %d: %v", s.code, s.err) }
+
+// Unwrap returns the error.
+func (s status) Unwrap() error { return s.err }
+
+// WithStatus has the process exit with a status, after it has printed err, if there is one.
+func WithStatus(code int, err error) error { return status{code, err} }
+
 // Exit prints err, if there is one, and returns what the process exits with.
 func Exit(err error, stderr io.Writer) int {
 	if err == nil {
 		return ExitOK
+	}
+	if own := (status{}); errors.As(err, &own) {
+		if own.err != nil {
+			fmt.Fprintln(stderr, "retrysafe:", own.err)
+		}
+		return own.code
 	}
 	fmt.Fprintln(stderr, "retrysafe:", err)
 	if IsRefusal(err) {
