@@ -61,7 +61,7 @@ func (f *File) SetProfile(name string) error {
 		}
 		set = func(r *probe.Recipe) { declare(r, p) }
 	case !slices.Contains(all.Profiles, name):
-		return fmt.Errorf("there is no profile %s for %s; supported: %s", name, all.Name, strings.Join(all.Profiles, ", "))
+		return fmt.Errorf("there is no such profile for %s; supported: %s", all.Name, strings.Join(all.Profiles, ", "))
 	}
 	set(&f.Recipe)
 	for i := range f.routes {

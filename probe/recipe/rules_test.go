@@ -126,5 +126,5 @@ func TestARecipeWithAProfileFile(t *testing.T) {
 	if err := f.SetProfile("adyen"); err != nil || f.Recipe.WithKeyPlace().KeyQuery != "" || f.Recipe.Declared().Name != "adyen" {
 		t.Errorf("by flag: %+v, %v", f.Recipe, err)
 	}
-	wantText(t, "error", f.SetProfile("strype").Error(), "there is no profile strype for HTTP; supported: ")
+	wantText(t, "error", f.SetProfile("strype").Error(), "there is no such profile for HTTP; supported: ")
 }

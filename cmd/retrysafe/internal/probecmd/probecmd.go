@@ -243,7 +243,7 @@ func (c runCmd) load() (*recipe.File, *url.URL, error) {
 	speaks := file.Protocol()
 	if c.Profile != "" {
 		if err := file.SetProfile(c.Profile); err != nil {
-			return nil, nil, cli.Refusef("--profile: %w", err)
+			return nil, nil, cli.Refusef("--profile %s: %w", c.Profile, err)
 		}
 	}
 	target := file.Recipe.Target
