@@ -227,7 +227,8 @@ func saveOrders(d database) error {
 	if err != nil {
 		return err
 	}
-	select {} // wait until killed
+	time.Sleep(time.Hour) // until it is killed; select {} would count as a deadlock, and end it
+	return nil
 }
 
 var errChangedMind = errors.New("rolled back on purpose")
