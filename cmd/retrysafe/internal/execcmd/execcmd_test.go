@@ -148,7 +148,9 @@ func TestKilled(t *testing.T) {
 	}
 	after := exec.Command(clitest.Binary, cmd.Args[1:]...)
 	clitest.Must(t, ignoreExit(after.Run()))
-	clitest.Want(t, "status after the kill", after.ProcessState.ExitCode(), exitInFlight)
+	if code := after.ProcessState.ExitCode(); code != exitInFlight && code != exitUnknown { // the lease may have ended
+		t.Errorf("status after the kill: %d", code)
+	}
 	f.wantRuns("1")
 }
 
