@@ -73,14 +73,15 @@ func (f *file) check(r *yamlfile.Reader, p httpsafe.Profile) {
 	if s := p.KeySyntax.WithDefaults(); s.Min > s.Max {
 		r.FaultAt(cmp.Or(f.Key.Min.At, f.Key.Max.At), "no key is long enough and short enough", "make min at most max")
 	}
-	for _, field := range f.Echo.Value {
+	for _, field := range p.EchoFields { // those of the base too
 		if (httpsafe.Options{Profile: p}).WithDefaults().Fingerprint.Compares(field) {
-			r.FaultAt(f.Echo.At, "a retry with another "+field+" would be a mismatch",
+			r.FaultAt(cmp.Or(f.Echo.At, f.Fingerprint.At), "a retry with another "+field+" would be a mismatch",
 				"write fingerprint: {exclude: ["+field+"]} too")
 		}
 	}
-	if k, d := f.Retention.Key, max(p.Records.Replay, p.Retention); k.Set && k.Value < d {
-		r.FaultAt(k.At, "answers cannot be replayed for "+d.String()+" when their keys are free after "+k.Value.String(),
+	if k, d := p.Records.Key, max(p.Records.Replay, p.Retention); k > 0 && k < d {
+		r.FaultAt(cmp.Or(f.Retention.Key.At, f.Retention.Replay.At, f.PromisedRetention.At),
+			"answers cannot be replayed for "+d.String()+" when their keys are free after "+k.String(),
 			"make retention.key at least as long as retention.replay and promised_retention")
 	}
 }

@@ -76,6 +76,37 @@ func TestShippedProfilesAsFiles(t *testing.T) {
 	}
 }
 
+// Names and words of a Go program are written so that they are read as they were. A profile with functions is refused.
+//
+// Seen to fail with names that are not quoted, and with the error of Format left out.
+func TestFormat(t *testing.T) {
+	p := httpsafe.IETF()
+	p.Name = "acme"
+	p.Refusal = httpsafe.RefusalBody{
+		Body:  `["{a: b}", "{# c}"]`,
+		Words: map[string]map[string]string{"a: b": {"": "x: y\n\"'"}, "# c": {"": "true"}},
+	}
+	text, err := Format(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := parse(t, text).Refusal.Words; !reflect.DeepEqual(got, p.Refusal.Words) {
+		t.Errorf("words: %q, want %q", got, p.Refusal.Words)
+	}
+	for name, change := range map[string]func(p *httpsafe.Profile){
+		"RenderFunc":  func(p *httpsafe.Profile) { p.RenderFunc = httpsafe.ProblemJSON },
+		"ReplayFunc":  func(p *httpsafe.Profile) { p.ReplayFunc = func(httpsafe.Replayed) *httpsafe.Problem { return nil } },
+		"Class":       func(p *httpsafe.Profile) { p.Class = func(int) retrysafe.Class { return retrysafe.ClassRelease } },
+		"Fingerprint": func(p *httpsafe.Profile) { p.Fingerprint = httpsafe.FingerprintFunc("own", nil) },
+	} {
+		own := p
+		change(&own)
+		if text, err := Format(own); err == nil {
+			t.Errorf("%s: the file is\n%s", name, text)
+		}
+	}
+}
+
 // A file can say everything that a profile has as data.
 func TestEachFieldOfAProfileHasASetting(t *testing.T) {
 	set := append(settings.Options(&file{}), "KeySyntax.Form", "KeySyntax.Pattern", "Fingerprint", "Class", "StatusHeader", "HideStatus",
@@ -253,6 +284,8 @@ func TestFaults(t *testing.T) {
 		"name: acme\nfingerprint: md5":                                             "is not a known value",
 		"name: acme\nfingerprint: {include: [/a], exclude: [/b]}":                  "needs either include or exclude",
 		"name: acme\necho: [/id]":                                                  "a retry with another /id would be a mismatch",
+		"name: acme\nbase: jsonrpc\nfingerprint: raw":                              "acme.yaml:3:14: a retry with another /id would be a mismatch",
+		"name: acme\nbase: adcp\npromised_retention: 60d":                          "acme.yaml:3:21: answers cannot be replayed for 1440h0m0s",
 		"name: acme\nretention: {key: 1h}":                                         "answers cannot be replayed for 24h0m0s",
 		"name: acme\nstatus_header: sometimes":                                     "is not a known value",
 		"name: acme\naccepted_header: Accepted":                                    "is no header line",

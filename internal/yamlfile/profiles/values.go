@@ -224,18 +224,23 @@ func (w *words) ReadYAML(r *yamlfile.Reader, n ast.Node) {
 // ShowYAML implements settings.YAMLShower.
 func (w words) ShowYAML(indent string) (text string) {
 	for _, name := range slices.Sorted(maps.Keys(w.of)) {
-		text += fmt.Sprintf("\n%s  %s:", indent, name)
+		text += fmt.Sprintf("\n%s  %s:", indent, quoted(name))
 		of := maps.Clone(w.of[name])
 		if word, ok := of[""]; ok {
 			delete(of, "")
 			of[otherwise] = word // in its place in the order of letters
 		}
 		for _, at := range slices.Sorted(maps.Keys(of)) {
-			word, _ := json.Marshal(of[at]) // JSON texts are YAML texts
-			text += fmt.Sprintf("\n%s    %s: %s", indent, at, word)
+			text += fmt.Sprintf("\n%s    %s: %s", indent, at, quoted(of[at]))
 		}
 	}
 	return text
+}
+
+// quoted returns a text as JSON has it, which YAML reads, too.
+func quoted(text string) string {
+	raw, _ := json.Marshal(text) // a text can be encoded
+	return string(raw)
 }
 
 // JSONSchema implements settings.Describer.

@@ -39,22 +39,24 @@ func Format(p httpsafe.Profile) (string, error) {
 
 func set[T any](s *settings.Setting[T], v T) { s.Value, s.Set = v, true }
 
-// className returns the name of a function of httpsafe, by what it does. nil is the first one.
+// className returns the name of a function of httpsafe, by what it does; that of the default for nil.
 func className(f httpsafe.ClassFunc) (name string, known bool) {
 	for _, name := range httpsafe.ClassNames() {
-		other, err := httpsafe.ClassByName(name)
-		if same := err == nil; f == nil {
-			return name, same
-		} else {
-			for status := 200; same && status < 600; status++ {
-				same = f(status) == other(status)
-			}
-			if same {
-				return name, true
-			}
+		if rule, err := httpsafe.ClassByName(name); err == nil && (f == nil || isSame(f, rule)) {
+			return name, true
 		}
 	}
 	return "", false
+}
+
+// isSame reports whether two functions give each final status the same class.
+func isSame(f, g httpsafe.ClassFunc) bool {
+	for status := 200; status < 1000; status++ {
+		if f(status) != g(status) {
+			return false
+		}
+	}
+	return true
 }
 
 // adopt describes a method as a file does. It reports whether a file can.
