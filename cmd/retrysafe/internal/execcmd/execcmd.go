@@ -32,6 +32,9 @@ const (
 	exitBySignalBase = 128 // and the number of the signal that has ended the command
 )
 
+// saveWithin is how long the end of a command is tried to be saved, beyond Policy.HoldUnsaved.
+const saveWithin = 10 * time.Second
+
 // Cmd is the command line of retrysafe exec.
 type Cmd struct {
 	Key           string        `required:"" help:"What the command is run once for, such as deploy-42 or invoices-2026-11. Up to 1024 bytes."`
@@ -91,9 +94,15 @@ func (c Cmd) Run(s *cli.Streams) error {
 	}
 	guard := retrysafe.New(opened, retrysafe.Options{Policy: c.policy()})
 	status, err := c.once(ctx, guard, s)
-	// What has ended must be saved, and the store closed, before the process ends.
-	if cannot := errors.Join(guard.Shutdown(ctx), closeStore()); cannot != nil {
-		fmt.Fprintf(s.Err, "retrysafe: store %s: %v\n", ref.Name, cannot)
+	// What has ended must be saved before the process ends, but a store that stays away must not keep it for ever.
+	patience, stop := context.WithTimeout(ctx, saveWithin)
+	defer stop()
+	if guard.Shutdown(patience) != nil {
+		fmt.Fprintf(s.Err, "retrysafe: store %s does not save the end of the command: the next run with the key will be told "+
+			"that the outcome is unknown\n", ref.Name)
+	}
+	if err := closeStore(); err != nil {
+		fmt.Fprintf(s.Err, "retrysafe: store %s: %v\n", ref.Name, err)
 	}
 	return cli.WithStatus(status, err)
 }
@@ -184,10 +193,6 @@ func (c Cmd) once(ctx context.Context, guard *retrysafe.Guard, s *cli.Streams) (
 	var failure *retrysafe.Failure
 	switch {
 	case ran && (err == nil || c.RetryFailures && status != 0 && !errors.Is(err, retrysafe.ErrLeaseLost)):
-		if err == nil && !out.Stored {
-			fmt.Fprintln(s.Err, "retrysafe: the command has run, but the store does not save that: the next run with the key "+
-				"may be told that the outcome is unknown")
-		}
 		return status, nil
 	case errors.As(err, &failure):
 		return exitUnknown, fmt.Errorf("key %s was resolved by a person: %w", c.Key, failure)

@@ -20,6 +20,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/clitest"
+	"github.com/retrysafe/retrysafe/internal/testing/servers"
 	"github.com/retrysafe/retrysafe/stores/sqlitestore"
 )
 
@@ -58,12 +59,14 @@ func (f files) wantRuns(want string) {
 }
 
 // start starts a script that says ready and runs until it is told to end, and returns when it is ready.
-func (f files) start(script string, flags ...string) *exec.Cmd {
+func (f files) start(script string) *exec.Cmd { return f.startWith(os.Stderr, script) }
+
+func (f files) startWith(errs io.Writer, script string) *exec.Cmd {
 	f.Helper()
 	ctx, stop := context.WithTimeout(context.Background(), 2*time.Minute) // or a signal that is lost would stop the test
 	f.Cleanup(stop)
-	cmd := exec.CommandContext(ctx, clitest.Binary, f.args(script, flags...)...)
-	cmd.Stderr = os.Stderr
+	cmd := exec.CommandContext(ctx, clitest.Binary, f.args(script)...)
+	cmd.Stderr = errs
 	out, err := cmd.StdoutPipe()
 	clitest.Must(f.T, err)
 	clitest.Must(f.T, cmd.Start())
@@ -218,6 +221,35 @@ func (f files) abandon() {
 		f.Fatal(err)
 	}
 	clitest.Must(f.T, errors.Join(guard.Shutdown(f.Context()), s.Close()))
+}
+
+// If the store is gone when the command ends, exec ends too, with the command's status, and says that it could not be
+// saved. The command is not run again.
+//
+// Seen to fail with WithCancel in place of WithTimeout: it did not end.
+func TestStoreGone(t *testing.T) {
+	t.Parallel()
+	f := newFiles(t)
+	postgres := servers.StartPostgres(t, servers.PostgresOptions{})
+	f.store = postgres.Database(t)
+	if got := clitest.Run(t, "migrate", "up", "--store="+f.store); got.Code != 0 {
+		t.Fatal(got.Stderr)
+	}
+	goOn := filepath.Join(t.TempDir(), "go-on")
+	script := "echo ready; while ! test -e " + goOn + "; do sleep 0.05; done; exit 5"
+	var said bytes.Buffer
+	cmd := f.startWith(&said, script)
+	postgres.Kill(t)
+	clitest.Must(t, os.WriteFile(goOn, nil, 0o600))
+	clitest.Must(t, ignoreExit(cmd.Wait()))
+	clitest.Want(t, "status", cmd.ProcessState.ExitCode(), 5)
+	clitest.WantText(t, "standard error", said.String(), "does not save the end of the command")
+	postgres.Start(t)
+	again := f.exec(script)
+	if again.Code != exitInFlight && again.Code != exitUnknown { // by whether the lease has ended
+		t.Errorf("status again: %d", again.Code)
+	}
+	f.wantRuns("1")
 }
 
 // With --retry-failures a command runs until it has succeeded, and not after that.
