@@ -84,9 +84,9 @@ func ClassNames() []string {
 	return names
 }
 
-// ClassByName returns the ClassFunc of that name, for files: definite is ThreeClasses, all is StoreAll, executed
-// is StoreExecuted, successes is StoreSuccesses, and unless-server-failed is
-// StoreUnlessServerFailed. The error for another name lists these.
+// ClassByName returns the ClassFunc of that name, for files: definite is ThreeClasses, all is StoreAll, executed is
+// StoreExecuted, successes is StoreSuccesses, and unless-server-failed is StoreUnlessServerFailed. The error for another
+// name lists these.
 func ClassByName(name string) (ClassFunc, error) {
 	for _, c := range classes {
 		if c.name == name {

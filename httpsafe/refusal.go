@@ -52,8 +52,9 @@ type RefusalBody struct {
 	//   - "", for all others.
 	//
 	// If no case is there, or its word is empty, the name has no value. A word may hold placeholders, as in
-	// "{slug_camel}Exception", but no names of Words. It is text also if it consists of digits; "{name:number}" in Body writes it as a number. Slugs of
-	// your own need a status in Profile.Statuses. Copies of a Profile share the map, and so does its Middleware.
+	// "{slug_camel}Exception", but no names of Words. It is text also if it consists of digits; "{name:number}" in Body
+	// writes it as a number. Slugs of your own need a status in Profile.Statuses. Copies of a Profile share the map, and
+	// so does its Middleware.
 	Words map[string]map[string]string
 	// MaxRetryAfter is the most that {retry_after} and {retry_after_ms} say, for formats that have a limit. The
 	// Retry-After header does not obey it. Default: no limit.

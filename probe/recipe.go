@@ -65,8 +65,8 @@ type Recipe struct {
 	Limits Limits
 }
 
-// Declared returns the rules that the API declares: Rules, or else those of Profile. Those of a Profile that does not exist
-// are empty.
+// Declared returns the rules that the API declares: Rules, or else those of Profile. Those of a Profile that does not
+// exist are empty.
 func (r *Recipe) Declared() profile.Rules {
 	if r.Rules != nil {
 		return *r.Rules
@@ -75,8 +75,8 @@ func (r *Recipe) Declared() profile.Rules {
 	return rules
 }
 
-// WithKeyPlace returns the recipe with the place of the key that its rules declare, if that is neither a header nor a member
-// of the body itself, and the recipe names no place.
+// WithKeyPlace returns the recipe with the place of the key that its rules declare, if that is neither a header nor a
+// member of the body itself, and the recipe names no place.
 func (r Recipe) WithKeyPlace() Recipe {
 	if rules := r.Declared(); r.KeyHeader == "" && r.KeyBody == "" && r.KeyQuery == "" {
 		r.KeyBody, r.KeyQuery = rules.Pointer, rules.Query

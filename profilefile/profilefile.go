@@ -9,8 +9,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/yamlfile/profiles"
 )
 
-// Load reads a file. The error says everything that is wrong with it, each with its line and what to write instead, or why
-// the file could not be read.
+// Load reads a file. The error says everything that is wrong with it, each with its line and what to write instead, or
+// why the file could not be read.
 func Load(path string) (httpsafe.Profile, error) {
 	p, err := profiles.Load(path)
 	return p.Profile, err
@@ -22,7 +22,7 @@ func Parse(name string, content []byte) (httpsafe.Profile, error) {
 	return p.Profile, err
 }
 
-// Format returns a file that stands for a profile, with every setting in it; that of a shipped one has a name of its own,
-// such as my-stripe. It returns an error for a profile with functions, which no file can have: a RenderFunc, a ReplayFunc, a
-// FingerprintFunc, or a Class that is none of package httpsafe's.
+// Format returns a file that stands for a profile, with every setting in it; that of a shipped one has a name of its
+// own, such as my-stripe. It returns an error for a profile with functions, which no file can have: a RenderFunc, a
+// ReplayFunc, a FingerprintFunc, or a Class that is none of package httpsafe's.
 func Format(p httpsafe.Profile) (string, error) { return profiles.Format(p) }

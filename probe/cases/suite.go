@@ -92,8 +92,8 @@ func check(r *probe.Recipe) error {
 // observed returns what the recipe and the profile say of the API before the first case.
 func (s *session) observed() probe.Observed {
 	o := probe.Observed{
-		Schema: probe.ObservedSchema, Profile: cmp.Or(s.rules.Base, s.rules.Name), Header: s.rules.Header, Member: s.rules.Member,
-		PolicyURL: s.recipe.PolicyURL,
+		Schema: probe.ObservedSchema, Profile: cmp.Or(s.rules.Base, s.rules.Name),
+		Header: s.rules.Header, Member: s.rules.Member, PolicyURL: s.recipe.PolicyURL,
 	}
 	switch pointer := s.recipe.KeyBody; {
 	case s.recipe.KeyHeader != "":

@@ -49,8 +49,8 @@ func (f *File) KeepRoutes(names []string) error {
 	return nil
 }
 
-// SetProfile replaces the rules that the recipe declares by those of a profile, or of a profile's file. It returns an error
-// for a name that the recipe's protocol does not have, and for a file that cannot be read or is wrong.
+// SetProfile replaces the rules that the recipe declares by those of a profile, or of a profile's file. It returns an
+// error for a name that the recipe's protocol does not have, and for a file that cannot be read or is wrong.
 func (f *File) SetProfile(name string) error {
 	set := func(r *probe.Recipe) { r.Profile, r.Rules = name, nil }
 	switch all := f.Protocol(); {

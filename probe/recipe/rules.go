@@ -41,7 +41,8 @@ func (p *parser) profile(r *yamlfile.Reader, n ast.Node) {
 	p.declared = &declared
 }
 
-// loadProfile reads a profile's file. The probe's keys are UUIDs, so it refuses a profile whose keys are something else.
+// loadProfile reads a profile's file. The probe's keys are UUIDs, so it refuses a profile whose keys are something
+// else.
 func loadProfile(path string) (profiles.Profile, error) {
 	p, err := profiles.Resolve(path)
 	if err != nil {
@@ -61,9 +62,9 @@ func declare(r *probe.Recipe, p profiles.Profile) {
 	r.Profile, r.Rules = p.Name, &rules
 }
 
-// LoadRules returns what a profile's file says that a client may count on, for [probe.Recipe.Rules]: the rules of its base,
-// changed where the file differs from it. What the file cannot say stays as the base has it. The error says what is wrong
-// with the file, or why it could not be read.
+// LoadRules returns what a profile's file says that a client may count on, for [probe.Recipe.Rules]: the rules of its
+// base, changed where the file differs from it. What the file cannot say stays as the base has it. The error says what
+// is wrong with the file, or why it could not be read.
 func LoadRules(path string) (profile.Rules, error) {
 	p, err := loadProfile(path)
 	if err != nil {

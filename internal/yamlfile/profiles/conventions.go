@@ -58,8 +58,8 @@ type Conventions struct {
 	MarkerField settings.Setting[string] `yaml:"marker_field" form:"pointer" sets:"MarkerField"`
 }
 
-// ApplyConventions changes a profile as the settings say that set more than one of its options each. The others, whose tags name the
-// option, are applied with the struct around them.
+// ApplyConventions changes a profile as the settings say that set more than one of its options each. The others, whose
+// tags name the option, are applied with the struct around them.
 func (c Conventions) ApplyConventions(p *httpsafe.Profile) {
 	if c.Fingerprint.Set {
 		p.Fingerprint = c.Fingerprint.Value.method()
@@ -69,9 +69,9 @@ func (c Conventions) ApplyConventions(p *httpsafe.Profile) {
 	}
 }
 
-// Statuses says what becomes of answers. An item is a status, such as `402`, or a hundred of them, such as `4xx`, in which
-// those that are listed themselves are not meant. 502 and 504 are ambiguous whatever is written here, and so are 408 and
-// 503 unless the answer has `Retry-After` or `trust_unavailable` is set.
+// Statuses says what becomes of answers. An item is a status, such as `402`, or a hundred of them, such as `4xx`, in
+// which those that are listed themselves are not meant. 502 and 504 are ambiguous whatever is written here, and so are
+// 408 and 503 unless the answer has `Retry-After` or `trust_unavailable` is set.
 type Statuses struct {
 	// Store are answers that are stored and replayed: `[409]`.
 	Store settings.Setting[[]string] `yaml:"store" form:"status"`
@@ -84,7 +84,8 @@ type Statuses struct {
 // lists returns the lists, by the class that they give to a status.
 func (s Statuses) lists() map[retrysafe.Class][]string {
 	return map[retrysafe.Class][]string{
-		retrysafe.ClassStore: s.Store.Value, retrysafe.ClassRelease: s.Release.Value, retrysafe.ClassAmbiguous: s.Ambiguous.Value,
+		retrysafe.ClassStore: s.Store.Value, retrysafe.ClassRelease: s.Release.Value,
+		retrysafe.ClassAmbiguous: s.Ambiguous.Value,
 	}
 }
 

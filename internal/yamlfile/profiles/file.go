@@ -29,8 +29,8 @@ type file struct {
 	// Ambiguous is what becomes of an answer that does not say whether the operation ran: `store`, `unknown` or `release`.
 	// A route may say otherwise. Default: as the base, `store` for most.
 	Ambiguous settings.Setting[retrysafe.AmbiguousPolicy] `yaml:"ambiguous" form:"store|release|unknown" sets:"Ambiguous"`
-	// PromisedRetention is how long clients may count on an answer. They stop their retries before it ends. Default: as the
-	// base, a day for most.
+	// PromisedRetention is how long clients may count on an answer. They stop their retries before it ends. Default: as
+	// the base, a day for most.
 	PromisedRetention settings.Setting[time.Duration] `yaml:"promised_retention" sets:"Profile.Retention"`
 	// Retention is how long records are kept where a route or a Policy says nothing.
 	Retention retention `yaml:"retention" sets:"Records"`
@@ -48,8 +48,8 @@ type file struct {
 	AcceptedHeader settings.Setting[headerLine] `yaml:"accepted_header" form:"header line" sets:"AcceptedHeader"`
 	// RejectedHeader is a line that all other answers have. Default: as the base.
 	RejectedHeader settings.Setting[headerLine] `yaml:"rejected_header" form:"header line" sets:"RejectedHeader"`
-	// RetryHeader is a header of refusals that is `true` if the same request may be sent again, and `false` otherwise and on
-	// server errors that every retry would get. Default: as the base.
+	// RetryHeader is a header of refusals that is `true` if the same request may be sent again, and `false` otherwise and
+	// on server errors that every retry would get. Default: as the base.
 	RetryHeader settings.Setting[string] `yaml:"retry_header" form:"field name" sets:"RetryHeader"`
 	// Location303: if true, a retry whose answer was not kept is answered 303 with the `Location` of the first answer, if
 	// it had one. Default: as the base.
@@ -59,8 +59,8 @@ type file struct {
 	RefuseReplays settings.Setting[bool] `yaml:"refuse_replays" sets:"RefuseReplays"`
 	// Lifetime is where the proxy announces for how long a key may be used.
 	Lifetime lifetime `yaml:"lifetime" sets:"Lifetime"`
-	// Retries500 is how often a client asks again after a 500 that says nothing else. Default: as the base; without one, as
-	// after any other failure.
+	// Retries500 is how often a client asks again after a 500 that says nothing else. Default: as the base; without one,
+	// as after any other failure.
 	Retries500 settings.Setting[int] `yaml:"retries_500" form:"retries" sets:"Retries500"`
 	// Refusals are the statuses and bodies of what is refused.
 	Refusals refusals `yaml:"refusals"`
@@ -77,7 +77,8 @@ type key struct {
 	Body settings.Setting[string] `yaml:"body" form:"pointer" sets:"BodyField"`
 	// Query is the query parameter with the key.
 	Query settings.Setting[string] `yaml:"query" form:"string" sets:"QueryField"`
-	// FirstSent is a header with the time of the first attempt (an IMF-fixdate, as in `Date`), which must come with the key.
+	// FirstSent is a header with the time of the first attempt (an IMF-fixdate, as in `Date`), which must come with the
+	// key.
 	FirstSent settings.Setting[string] `yaml:"first_sent" form:"field name" sets:"FirstSent"`
 	// Form is how a key is written:
 	//   - `string-or-bare`: a structured-field string (in quotes), or the same without quotes;

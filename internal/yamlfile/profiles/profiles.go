@@ -23,13 +23,14 @@ type Profile struct {
 	Base string // its name; "none": it inherits nothing
 }
 
-// Resolve returns the profile of a name, or that of a file: see IsFile. The error for a file is a *yamlfile.Faults, or says
-// why the file could not be read; that for a name lists the profiles, as yamlfile.Wrong does.
+// Resolve returns the profile of a name, or that of a file: see IsFile. The error for a file is a *yamlfile.Faults, or
+// says why the file could not be read; that for a name lists the profiles, as yamlfile.Wrong does.
 func Resolve(name string) (Profile, error) {
 	if !IsFile(name) {
 		p, err := httpsafe.ProfileByName(name)
 		if err != nil {
-			return Profile{}, yamlfile.Wrong(fmt.Sprintf("there is no profile %q; supported: %s", name, strings.Join(Names(), ", ")),
+			return Profile{}, yamlfile.Wrong(
+				fmt.Sprintf("there is no profile %q; supported: %s", name, strings.Join(Names(), ", ")),
 				fmt.Sprintf("a file is named by its path, with a slash or a dot, as in ./%s.yaml", name))
 		}
 		return Profile{p, p.Name}, nil
@@ -46,5 +47,6 @@ func Load(path string) (Profile, error) {
 	return Parse(path, source)
 }
 
-// IsFile reports whether a text is the path of a file and not a name of a profile. Names have neither a dot nor a slash.
+// IsFile reports whether a text is the path of a file and not a name of a profile. Names have neither a dot nor a
+// slash.
 func IsFile(name string) bool { return strings.ContainsAny(name, `./\`) }

@@ -122,8 +122,8 @@ func (k key) syntax(s httpkey.Syntax) httpkey.Syntax {
 	return s
 }
 
-// apply changes how a profile refuses, whose maps belong to it alone. Statuses are added to those of the base, and so are
-// words, unless there is a body.
+// apply changes how a profile refuses, whose maps belong to it alone. Statuses are added to those of the base, and so
+// are words, unless there is a body.
 func (f refusals) apply(p *httpsafe.Profile) {
 	if p.Statuses == nil && len(f.Statuses) > 0 {
 		p.Statuses = map[httpsafe.Slug]int{}

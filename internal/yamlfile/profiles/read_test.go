@@ -212,7 +212,8 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// A refusal looks as the file says: values have their types, members without a value are left out, the first case counts.
+// A refusal looks as the file says: values have their types, members without a value are left out, the first case
+// counts.
 func TestRefusals(t *testing.T) {
 	p := parse(t, `
 name: acme

@@ -25,14 +25,19 @@ import (
 
 // forms are the ways to read values that only profiles have.
 var forms = map[string]settings.Form{
-	"base":        settings.NewForm(yamlfile.Choice(append(Names(), noBase)...), settings.Schema{"enum": append(Names(), noBase)}),
-	"class":       settings.NewForm(yamlfile.Choice(httpsafe.ClassNames()...), settings.Schema{"enum": httpsafe.ClassNames()}),
+	"base":        oneOf(append(Names(), noBase)),
+	"class":       oneOf(httpsafe.ClassNames()),
 	"method":      Method,
 	"key length":  settings.Between(1, retrysafe.MaxKeyBytes),
 	"retries":     settings.Between(1, 10),
 	"header line": {Schema: settings.Pattern(`^[A-Za-z0-9_-]+: *[!-~]`)},
 	"expression":  settings.NewForm(parseExpression, settings.Schema{"type": "string", "format": "regex"}),
 	"media type":  settings.NewForm(parseMediaType, settings.Pattern(`^[^/ ]+/[^/ ]+`)),
+}
+
+// oneOf returns the form of one of some words.
+func oneOf(words []string) settings.Form {
+	return settings.NewForm(yamlfile.Choice(words...), settings.Schema{"enum": words})
 }
 
 // Names returns the names of the profiles of httpsafe.

@@ -9,7 +9,8 @@ import (
 )
 
 // Format returns the file that stands for a profile, with every setting in it. It returns an error for a profile with
-// functions that no file can have: a RenderFunc, a ReplayFunc, a FingerprintFunc, or a Class that is none of httpsafe's.
+// functions that no file can have: a RenderFunc, a ReplayFunc, a FingerprintFunc, or a Class that is none of
+// httpsafe's.
 func Format(p httpsafe.Profile) (string, error) {
 	f := &file{}
 	settings.Adopt(f, &p)

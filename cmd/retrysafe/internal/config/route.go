@@ -26,27 +26,27 @@ type Route struct {
 	Upstream Setting[*url.URL] `yaml:"upstream" form:"upstream" sets:"Upstream"`
 	// Guarded: if false, requests pass through and keys are ignored.
 	Guarded Setting[bool] `yaml:"guarded" default:"true"`
-	// Mode is `enforce`, or `observe`: requests pass through as with `guarded: false`, and the proxy counts beside them what
-	// it would have done. What the other settings say is counted and not done, and the upstream gets none of the headers
-	// that they add. Needs `admin`, where the report is. See [observe mode](observe-mode.md).
+	// Mode is `enforce`, or `observe`: requests pass through as with `guarded: false`, and the proxy counts beside them
+	// what it would have done. What the other settings say is counted and not done, and the upstream gets none of the
+	// headers that they add. Needs `admin`, where the report is. See [observe mode](observe-mode.md).
 	Mode Setting[string] `yaml:"mode" form:"observe|enforce" default:"enforce"`
 	// EnforceFor are callers for whom a route with `mode: observe` is enforced: `[10%, acme]` is a tenth of all callers,
 	// which is the same on every route and in every proxy, and the caller `acme`. An item is a caller as `retrysafe keys
 	// list` shows it, or one share. Default: none.
 	EnforceFor Setting[[]string] `yaml:"enforce_for" form:"enforced"`
-	// Profile is the format of errors and keys, and more: a name or the path of [a file](profile-files.md) with a profile of
-	// your own (relative to the working directory), such as `./acme.yaml`. The names are `ietf`, `ietf-strict`, `stripe`, `stripe-v2`, `paypal`, `adyen`,
-	// `repeatability`, `square`, `aws`, `checkout`, `gocardless`, `acp`, `ucp`, `adcp`, `iceberg`, `jsonrpc`: see
-	// [commerce and data protocols](commerce-and-data-protocols.md) for the last five.
+	// Profile is the format of errors and keys, and more: a name or the path of [a file](profile-files.md) with a profile
+	// of your own (relative to the working directory), such as `./acme.yaml`. The names are `ietf`, `ietf-strict`,
+	// `stripe`, `stripe-v2`, `paypal`, `adyen`, `repeatability`, `square`, `aws`, `checkout`, `gocardless`, `acp`, `ucp`,
+	// `adcp`, `iceberg`, `jsonrpc`: see [commerce and data protocols](commerce-and-data-protocols.md) for the last five.
 	Profile Setting[Profile] `yaml:"profile" form:"profile"`
 
 	profiles.Conventions `yaml:",inline" sets:"HTTP.Profile"`
 
 	// Key is where keys come from: `header`, which is the profile's, or one of the following.
 	Key Setting[Key] `yaml:"key" form:"header"`
-	// ScopeVersion is what the scope of every key begins with, such as `v2`. Change it when the API begins to mean something
-	// else by the same request, so that no answer of the old API is replayed. It consists of letters, digits, `-` and `_`.
-	// Default: none.
+	// ScopeVersion is what the scope of every key begins with, such as `v2`. Change it when the API begins to mean
+	// something else by the same request, so that no answer of the old API is replayed. It consists of letters, digits,
+	// `-` and `_`. Default: none.
 	ScopeVersion Setting[string] `yaml:"scope_version" form:"word" sets:"HTTP.ScopeVersion"`
 	// FingerprintHeaders are headers of the request that must be the same in a retry, too, such as `Api-Version`. Default:
 	// those that change what a body means, such as `Content-Type`.
@@ -92,8 +92,8 @@ type Route struct {
 	// `rerun` sends the request again and needs `upstream_key` or `complete: upstream`. With `complete: upstream` the
 	// default is `rerun`.
 	Abandoned Setting[retrysafe.AbandonedPolicy] `yaml:"abandoned" form:"refuse|rerun" sets:"Policy.OnAbandoned"`
-	// Reconcile is the URL of a service that is asked what became of an attempt whose outcome is unknown, before a retry is
-	// answered: see [asking a service](#asking-a-service-what-happened). It takes the place of `abandoned`, and needs
+	// Reconcile is the URL of a service that is asked what became of an attempt whose outcome is unknown, before a retry
+	// is answered: see [asking a service](#asking-a-service-what-happened). It takes the place of `abandoned`, and needs
 	// `reconcile_secret`. Default: none.
 	Reconcile Setting[*url.URL] `yaml:"reconcile" form:"reconcile"`
 	// StoreError is what happens while the store fails: `closed` answers 503; `open` sends the request unprotected.
@@ -190,8 +190,8 @@ type InFlight struct {
 	Status bool
 }
 
-// Over returns the route with what it leaves out taken from defaults. Of abandoned and reconcile, which say the same, it
-// takes none if it has the other. A route that is enforced takes no enforce_for.
+// Over returns the route with what it leaves out taken from defaults. Of abandoned and reconcile, which say the same,
+// it takes none if it has the other. A route that is enforced takes no enforce_for.
 func (t Route) Over(defaults Route) Route {
 	switch {
 	case t.Reconcile.Set:

@@ -50,9 +50,9 @@ type Cmd struct {
 
 // Help shows the usual ways.
 func (Cmd) Help() string {
-	return `The command runs once. Another exec with the same key prints what it has printed and exits as it has exited, without
-running it again: for cron on several machines, for a step of a pipeline that is started again, for a script that must
-not be run twice.
+	return `The command runs once. Another exec with the same key prints what it has printed and exits as it has exited,
+without running it again: for cron on several machines, for a step of a pipeline that is started again, for a
+script that must not be run twice.
 
 Examples:
 
@@ -114,7 +114,8 @@ func (c Cmd) check() (store.Ref, error) {
 	case err != nil:
 		return store.Ref{}, cli.Refusef("--key: %w", err)
 	case len(c.words()) == 0:
-		return store.Ref{}, cli.Refusef("there is no command: write it after --, as in retrysafe exec --key deploy-42 … -- ./deploy.sh")
+		return store.Ref{}, cli.Refusef("there is no command: write it after --, as in retrysafe exec --key deploy-42 … " +
+			"-- ./deploy.sh")
 	case c.Wait < 0 || c.Timeout < 0 || c.KeepFor < time.Second:
 		return store.Ref{}, cli.Refusef("--wait and --timeout must not be negative, and --keep-for must be at least 1s")
 	}
@@ -207,7 +208,8 @@ func (c Cmd) refusal(key retrysafe.Key, err error) (int, error) {
 	var notFound *exec.Error
 	switch {
 	case errors.Is(err, retrysafe.ErrMismatch):
-		return exitMismatch, fmt.Errorf("key %s was used for another command, or other arguments: use a new key; nothing was run", c.Key)
+		return exitMismatch, fmt.Errorf("key %s was used for another command, or other arguments: use a new key; "+
+			"nothing was run", c.Key)
 	case errors.Is(err, retrysafe.ErrInFlight), errors.Is(err, retrysafe.ErrWaitTimeout):
 		return exitInFlight, fmt.Errorf("another run with the key %s has not ended: try again later, or write --wait 1m", c.Key)
 	case errors.Is(err, retrysafe.ErrAbandoned), errors.Is(err, retrysafe.ErrLeaseLost):
@@ -215,7 +217,8 @@ func (c Cmd) refusal(key retrysafe.Key, err error) (int, error) {
 			"write retrysafe keys resolve %s --fail or --release, with --reason and --store; --rerun runs such commands again",
 			c.Key, key.Digest())
 	case errors.Is(err, retrysafe.ErrNotReplayable):
-		return exitUnknown, fmt.Errorf("the command has run for the key %s, and its output and status are not kept any more", c.Key)
+		return exitUnknown, fmt.Errorf("the command has run for the key %s, and its output and status are not kept any "+
+			"more", c.Key)
 	case errors.As(err, &notFound), errors.Is(err, exec.ErrNotFound), errors.Is(err, os.ErrNotExist):
 		return exitNotFound, fmt.Errorf("%w; nothing was run", err)
 	case errors.Is(err, errNotStarted):

@@ -125,8 +125,8 @@ func TestManyAtOnce(t *testing.T) {
 	f.wantRuns("1")
 }
 
-// While a command runs, another exec is told so. If exec is killed, the command is too, and the key stays taken until the
-// lease ends.
+// While a command runs, another exec is told so. If exec is killed, the command is too, and the key stays taken until
+// the lease ends.
 //
 // Seen to fail on Linux with Pdeathsig left out of dieTogether: the command did not end.
 func TestKilled(t *testing.T) {

@@ -16,8 +16,8 @@ import (
 // errNotStarted is returned for a command that could not be started.
 var errNotStarted = errors.New("the command cannot be run")
 
-// gracePeriod is how long a command may take to end after SIGTERM, and how long its children may hold its output open after
-// it has ended.
+// gracePeriod is how long a command may take to end after SIGTERM, and how long its children may hold its output open
+// after it has ended.
 const gracePeriod = 10 * time.Second
 
 // process is a command to be run.
@@ -27,8 +27,8 @@ type process struct {
 	env     string        // NAME=VALUE, besides our own environment
 }
 
-// run runs the command until it ends, and returns its status. It ends the command after the timeout, and when ctx ends, and
-// passes on signals. The error says that the command was not started.
+// run runs the command until it ends, and returns its status. It ends the command after the timeout, and when ctx ends,
+// and passes on signals. The error says that the command was not started.
 func (p process) run(ctx context.Context, said *output) (status int, err error) {
 	if p.timeout > 0 {
 		var stop context.CancelFunc

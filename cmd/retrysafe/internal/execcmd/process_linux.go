@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// dieTogether has the kernel kill the command if this program is killed: a command that outlives it would run beside the
-// one that --rerun starts. The kernel means the thread that has started the command, which stays until the returned
+// dieTogether has the kernel kill the command if this program is killed: a command that outlives it would run beside
+// the one that --rerun starts. The kernel means the thread that has started the command, which stays until the returned
 // function is called.
 func dieTogether(cmd *exec.Cmd) (release func()) {
 	runtime.LockOSThread()

@@ -1,4 +1,5 @@
-// Package profilecmd is the command retrysafe profile: what the shipped profiles say, and whether a profile's file is right.
+// Package profilecmd is the command retrysafe profile: what the shipped profiles say, and whether a profile's file is
+// right.
 package profilecmd
 
 import (
@@ -84,7 +85,8 @@ func list(out io.Writer, asJSON bool) error {
 			Name: p.Name, Header: p.Header, Body: p.BodyField, Query: p.QueryField, Syntax: p.KeySyntax.String(),
 			Methods: p.Methods, Required: p.Required, Retention: days(p.Retention),
 		}
-		if err := t.Add(r, r.Name, strings.Join(places(p), ", "), r.Syntax, strings.Join(r.Methods, " "), r.Retention); err != nil {
+		err := t.Add(r, r.Name, strings.Join(places(p), ", "), r.Syntax, strings.Join(r.Methods, " "), r.Retention)
+		if err != nil {
 			return err
 		}
 	}
