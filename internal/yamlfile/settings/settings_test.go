@@ -394,3 +394,34 @@ func TestGeneralForms(t *testing.T) {
 		}
 	}
 }
+
+type shared struct {
+	// Depth is how deep it is.
+	Depth Setting[int] `yaml:"depth" default:"7" sets:"Depth"`
+}
+
+type well struct {
+	shared `yaml:",inline" sets:"Pump"`
+	Name   Setting[string] `yaml:"name" sets:"Name"`
+}
+
+// The fields of an embedded struct are read and shown as those around it, and set options of their own.
+//
+// Seen to fail with the case of ",inline" taken out of fieldsOf, and with outer left out of sets.
+func TestInline(t *testing.T) {
+	var w well
+	if err := yamlfile.Read("w.yaml", []byte("depth: 3\nname: a\n"), "the well", testKind.Readers(&w), nil); err != nil {
+		t.Fatal(err)
+	}
+	want(t, "shown", Show(&w), "depth: 3\nname: a\n")
+	var o struct {
+		Pump struct{ Depth int }
+		Name string
+	}
+	Apply(&w, &o)
+	want(t, "options", fmt.Sprint(o), "{{3} a}")
+	var other well
+	Inherit(&other, &w)
+	want(t, "inherited", other.Depth.Value, 3)
+	want(t, "described", testKind.Describe(&w)[0].Text, "how deep it is.")
+}
