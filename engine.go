@@ -22,6 +22,7 @@ type engine struct {
 	background   background
 	unsaved      unsaved
 	sweeps       sweeps
+	sightings    sightings
 
 	gate    sync.RWMutex
 	closed  bool
@@ -42,6 +43,7 @@ func newEngine(s Store, o Options) *engine {
 	}
 	e.watcher, _ = s.(Watcher)
 	e.sweeps.sweeper, _ = s.(Sweeper)
+	e.sightings.keeper, _ = as[SightingKeeper](s)
 	return e
 }
 
@@ -59,6 +61,7 @@ func (e *engine) Shutdown(ctx context.Context) error {
 		e.background.wait()
 		close(idle)
 	}()
+	defer e.stopSightings(ctx)
 	select {
 	case <-idle:
 		return nil

@@ -60,6 +60,9 @@ type Request struct {
 	// that does not end, where a caller that seems to have left may still read its answer: such a caller does not wait,
 	// and its work runs. nil: the context given to Do.
 	WaitContext context.Context
+	// Tags by which people find the key. They are kept if this is the first request with the key, and the store is a
+	// [Finder]. They do not count for the comparison of requests. Optional.
+	Tags Tags
 }
 
 func (r Request) waitContext(ctx context.Context) context.Context {
@@ -265,10 +268,11 @@ func (g *Guard) decide(ctx context.Context, r Request, work Work) (Outcome, erro
 // claimRequest holds the arguments with which one request claims, each time as the same owner.
 type claimRequest struct {
 	ClaimParams
-	began   time.Time // of the first claim
-	asked   time.Time // when the last claim was sent; a lease that it acquired began no earlier
-	doubted bool      // an answer was lost, so that the store may still receive that claim later
-	isKnown bool      // the store, or this process, has said that the key is taken
+	began     time.Time // of the first claim
+	asked     time.Time // when the last claim was sent; a lease that it acquired began no earlier
+	doubted   bool      // an answer was lost, so that the store may still receive that claim later
+	hasWaited bool      // for another attempt, and that was counted
+	isKnown   bool      // the store, or this process, has said that the key is taken
 }
 
 func (g *Guard) claimRequest(r Request) claimRequest {
@@ -278,6 +282,7 @@ func (g *Guard) claimRequest(r Request) claimRequest {
 		Owner:       NewOwner(),
 		Lease:       g.policy.Lease,
 		Keep:        g.policy.Retention,
+		Tags:        r.Tags,
 	}}
 }
 
@@ -415,6 +420,7 @@ func (g *Guard) replay(ctx context.Context, known Record) (Outcome, error) {
 		kind = AnswerOmitted
 	}
 	g.observe(ctx, Event{Kind: kind, Key: known.Key, Fence: known.Fence, Attempt: known.Attempt})
+	g.seen(SeenReplayed, known, known.Result.Code)
 	out := Outcome{
 		Result:      known.Result,
 		Replayed:    true,
@@ -432,5 +438,6 @@ func (g *Guard) replay(ctx context.Context, known Record) (Outcome, error) {
 
 func (g *Guard) refuse(ctx context.Context, kind EventKind, reason error, known Record) (Outcome, error) {
 	g.observe(ctx, Event{Kind: kind, Key: known.Key, Fence: known.Fence, Attempt: known.Attempt})
+	g.seen(sightingOf(kind), known, 0)
 	return Outcome{}, &Refusal{Reason: reason, Record: known.WithoutTrail()}
 }

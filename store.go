@@ -94,7 +94,8 @@ func isStore(outer, s Store, k Key) bool {
 	return false
 }
 
-// ClaimParams are the arguments of [Store.Claim]. All fields but TakeOver are required; Fingerprint may be empty.
+// ClaimParams are the arguments of [Store.Claim]. All fields but TakeOver and Tags are required;
+// Fingerprint may be empty.
 type ClaimParams struct {
 	Key Key
 	// Fingerprint of the request. Stores compare it byte for byte.
@@ -109,6 +110,8 @@ type ClaimParams struct {
 	Keep Retention
 	// TakeOver claims an abandoned key too, if it has the same Fingerprint. Saved steps stay.
 	TakeOver bool
+	// Tags of a new record, for a [Finder]. A record that is there keeps its own.
+	Tags Tags
 }
 
 // Claim is the store's answer to [ClaimParams].

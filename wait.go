@@ -41,6 +41,10 @@ func (g *Guard) whileInFlight(ctx context.Context, r Request, q *claimRequest, c
 		_, err := g.refuse(ctx, InFlightRefused, ErrInFlight, c.Record)
 		return c, err
 	}
+	if !q.hasWaited {
+		q.hasWaited = true
+		g.seen(SeenWaiting, c.Record, 0)
+	}
 	limit := g.patience(r) - time.Since(q.began)
 	caller := r.waitContext(ctx)
 	wait, stop := context.WithTimeoutCause(caller, limit, errWaited)

@@ -36,17 +36,23 @@ func (s *Store) inspect(d retrysafe.Digest) []retrysafe.Record {
 // List returns up to p.Limit records, the newest first, without Meta, Body and steps. It looks at every record that
 // arrived since p.Before until it has found enough, and claims wait meanwhile.
 func (s *Store) List(ctx context.Context, p retrysafe.ListParams) ([]retrysafe.Record, error) {
+	return s.Find(ctx, retrysafe.FindParams{ListParams: p})
+}
+
+// Find returns the records that p selects. In memory it needs no index: like List, it looks at every record that
+// arrived since p.Before until it has found enough.
+func (s *Store) Find(ctx context.Context, p retrysafe.FindParams) ([]retrysafe.Record, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	p = storekit.ListParams(p)
+	p.ListParams = storekit.ListParams(p.ListParams)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.options.Clock()
 	found := []retrysafe.Record{}
 	for r := s.arrived.next; r != &s.arrived && len(found) < p.Limit; r = r.next {
-		if r.readable(now) && storekit.Selects(p, r.key, r.state, r.firstFence) {
-			found = append(found, r.summary(now))
+		if v := r.summary(now); r.readable(now) && p.Selects(v) {
+			found = append(found, v)
 		}
 	}
 	return found, nil

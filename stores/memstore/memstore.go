@@ -8,7 +8,8 @@
 //   - lease.go: Extend, Checkpoint, Complete, Release
 //   - record.go: one record, and what Claim and Inspect show of it
 //   - sweep.go: Sweep, and the order in which records are due
-//   - inspect.go, purge.go, watch.go, risks.go: Inspector, Purger, Watcher, RiskReporter
+//   - inspect.go, purge.go, sightings.go, watch.go, risks.go: Inspector and Finder, Purger, SightingKeeper, Watcher,
+//     RiskReporter
 //
 // Three orders hold every record: the index by key, the ring of arrival for listings, and the schedule of sweeping. All
 // of them change under one mutex, which no method holds while it copies a body.
@@ -52,7 +53,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Store implements retrysafe.Store, Sweeper, Watcher, Inspector and Purger. It is safe for concurrent use.
+// Store implements retrysafe.Store, Sweeper, Watcher, Inspector, Purger, Finder and SightingKeeper. It is safe for concurrent use.
 //
 // At its limits it refuses new keys with retrysafe.ErrStoreFull, and never deletes a record early. Each new key sweeps
 // two records that are due, so that a Store does not grow even if Sweep is never called.
@@ -71,12 +72,14 @@ type Store struct {
 }
 
 var (
-	_ retrysafe.Store        = (*Store)(nil)
-	_ retrysafe.Sweeper      = (*Store)(nil)
-	_ retrysafe.Watcher      = (*Store)(nil)
-	_ retrysafe.Inspector    = (*Store)(nil)
-	_ retrysafe.Purger       = (*Store)(nil)
-	_ retrysafe.RiskReporter = (*Store)(nil)
+	_ retrysafe.Store          = (*Store)(nil)
+	_ retrysafe.Sweeper        = (*Store)(nil)
+	_ retrysafe.Watcher        = (*Store)(nil)
+	_ retrysafe.Inspector      = (*Store)(nil)
+	_ retrysafe.Purger         = (*Store)(nil)
+	_ retrysafe.RiskReporter   = (*Store)(nil)
+	_ retrysafe.Finder         = (*Store)(nil)
+	_ retrysafe.SightingKeeper = (*Store)(nil)
 )
 
 // New returns an empty Store.
@@ -142,7 +145,7 @@ func (s *Store) makeRoom(p *retrysafe.ClaimParams, now time.Duration) error {
 	for range aLittle {
 		s.sweepNext(now)
 	}
-	need := overhead + int64(len(p.Key.Scope)+len(p.Key.ID)+len(p.Fingerprint))
+	need := overhead + int64(len(p.Key.Scope)+len(p.Key.ID)+len(p.Fingerprint)+len(p.Tags.String()))
 	for s.due.Len() >= s.options.MaxKeys || s.bytes+need > s.options.MaxBytes {
 		if !s.sweepNext(now) {
 			return fmt.Errorf("%w: %d of %d keys, %d of %d bytes; raise memstore.Options, shorten the Retention, "+

@@ -16,6 +16,7 @@ type record struct {
 	key         retrysafe.Key
 	digest      retrysafe.Digest
 	fingerprint retrysafe.Fingerprint
+	tags        retrysafe.Tags
 	state       retrysafe.State
 	swept       bool // result and steps have been dropped
 	owner       retrysafe.Owner
@@ -29,6 +30,8 @@ type record struct {
 	endsAt time.Duration
 	keep   retrysafe.Retention
 
+	sightings []sighting
+
 	firstFence int64   // the fence of the first claim
 	older      *record // the record that the key had before
 	prev, next *record // its neighbours in the ring Store.arrived: the next newer, the next older one
@@ -39,7 +42,7 @@ type record struct {
 // add makes r the newest record of its key, in front of older ones that Inspect still shows.
 func (s *Store) add(d retrysafe.Digest, p *retrysafe.ClaimParams, now time.Duration) *record {
 	r := &record{
-		key: p.Key, digest: d, fingerprint: p.Fingerprint, claimedAt: now, older: s.records[d],
+		key: p.Key, digest: d, fingerprint: p.Fingerprint, tags: p.Tags, claimedAt: now, older: s.records[d],
 		prev: &s.arrived, next: s.arrived.next,
 	}
 	r.prev.next, r.next.prev = r, r
@@ -78,11 +81,11 @@ func (s *Store) changed(r *record) {
 }
 
 func (r *record) size() int64 {
-	n := overhead + len(r.key.Scope) + len(r.key.ID) + len(r.fingerprint) + len(r.result.Meta) + len(r.result.Body)
+	n := overhead + len(r.key.Scope) + len(r.key.ID) + len(r.fingerprint) + len(r.tags.String()) + len(r.result.Meta) + len(r.result.Body)
 	for _, step := range r.steps {
 		n += len(step.Name) + len(step.Data)
 	}
-	return int64(n)
+	return int64(n + len(r.sightings)*sightingSize)
 }
 
 // verdict returns what a claim of r finds. A new record has no state yet.
@@ -138,6 +141,9 @@ func (r *record) forPeople(now time.Duration) retrysafe.Record {
 	if !r.state.Ended() || v.AuditLeft > 0 {
 		v.Result, v.Steps = r.result, r.steps
 	}
+	for _, seen := range r.sightings {
+		v.Sightings = append(v.Sightings, seen.view(now))
+	}
 	return v
 }
 
@@ -152,6 +158,7 @@ func (r *record) summary(now time.Duration) retrysafe.Record {
 		Attempt:     r.attempt,
 		Result:      retrysafe.Result{Failed: r.result.Failed, Code: r.result.Code, Omitted: r.result.Omitted},
 		Age:         now - r.claimedAt,
+		Tags:        r.tags,
 	}
 	if r.leaseRuns(now) {
 		v.LeaseLeft = r.endsAt - now

@@ -37,6 +37,7 @@ func difference(got, want retrysafe.Record) string {
 	field("Attempt", got.Attempt == want.Attempt, got.Attempt, want.Attempt)
 	field("Result", sameResult(got.Result, want.Result), got.Result, want.Result)
 	field("Steps", sameSteps(got.Steps, want.Steps), got.Steps, want.Steps)
+	field("Tags", got.Tags == want.Tags, got.Tags, want.Tags)
 	field("Age", sameDuration(got.Age, want.Age), got.Age, want.Age)
 	sameEnd := sameDuration(got.EndedAge, want.EndedAge) && (want.State != retrysafe.Pending || got.EndedAge == 0)
 	field("EndedAge", sameEnd, got.EndedAge, want.EndedAge)

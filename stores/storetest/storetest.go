@@ -5,8 +5,8 @@
 //		storetest.Run(t, storetest.Harness{Open: open, Age: age, Reopen: reopen})
 //	}
 //
-// Each rule is a subtest with a name and the sentence that it checks. Rules for Sweeper, Watcher, Inspector, Walker
-// and Purger run if the store implements them, rules for durability if the harness can reopen it. No rule sleeps: time
+// Each rule is a subtest with a name and the sentence that it checks. Rules for Sweeper, Watcher, Inspector, Walker,
+// Purger, Finder and SightingKeeper run if the store implements them, rules for durability if the harness can reopen it. No rule sleeps: time
 // passes by Harness.Age. Run the suite with -race.
 //
 // RunServer has the rules for stores on a server that several processes share: what their Stores owe each other, and what
@@ -97,6 +97,12 @@ func rulesFor(h Harness, s retrysafe.Store) []rule {
 	}
 	if _, ok := s.(retrysafe.Inspector); ok {
 		rules = append(rules, inspectorRules...)
+	}
+	if _, ok := s.(retrysafe.Finder); ok {
+		rules = append(rules, finderRules...)
+	}
+	if _, ok := s.(retrysafe.SightingKeeper); ok {
+		rules = append(rules, sightingRules...)
 	}
 	if _, ok := s.(retrysafe.Walker); ok {
 		rules = append(rules, walkerRules...)

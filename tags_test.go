@@ -1,0 +1,81 @@
+package retrysafe_test
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+func TestTags(t *testing.T) {
+	pairs := map[string]string{"order": "12=34", "customer": "Zoë", "a.b-c_D9": strings.Repeat("v", retrysafe.MaxTagValueBytes)}
+	tags, err := retrysafe.NewTags(pairs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := maps.Collect(tags.All()); !maps.Equal(got, pairs) {
+		t.Errorf("All: got %v, want %v", got, pairs)
+	}
+	again, err := retrysafe.ParseTags(tags.String())
+	if err != nil || again != tags {
+		t.Errorf("ParseTags(%q): got %v, %v", tags, again, err)
+	}
+	for tag, want := range map[string]bool{
+		"order=12=34": true, "customer=Zoë": true, "order=12": false, "order": false, "": false, "order=12=34\ncustomer=Zoë": false,
+	} {
+		if tags.Has(tag) != want {
+			t.Errorf("Has(%q): got %v, want %v", tag, !want, want)
+		}
+	}
+	if none, err := retrysafe.NewTags(nil); err != nil || none != (retrysafe.Tags{}) || len(maps.Collect(none.All())) != 0 {
+		t.Errorf("no tags: got %v, %v", none, err)
+	}
+}
+
+// Bad tags are refused with what is wrong, and without the value. Seen to fail with validateTag taken out of NewTags.
+func TestBadTags(t *testing.T) {
+	many := map[string]string{}
+	for i := range retrysafe.MaxTags + 1 {
+		many[fmt.Sprint(i)] = "v"
+	}
+	for _, bad := range []struct {
+		pairs map[string]string
+		want  string
+	}{
+		{many, "5 tags, the limit is 4"},
+		{map[string]string{"": "secret"}, `the tag name "" is not`},
+		{map[string]string{"order number": "secret"}, `the tag name "order number"`},
+		{map[string]string{"größe": "secret"}, `the tag name "größe"`},
+		{map[string]string{"a=b": "secret"}, `the tag name "a=b"`},
+		{map[string]string{strings.Repeat("n", retrysafe.MaxTagNameBytes+1): "secret"}, "is not 1 to 32 letters"},
+		{map[string]string{"order": ""}, "the value of tag order has 0 bytes"},
+		{map[string]string{"order": strings.Repeat("secret", 30)}, "the value of tag order has 180 bytes; it must have 1 to 128"},
+		{map[string]string{"order": "secret\n"}, "the value of tag order is not UTF-8, or has control characters"},
+		{map[string]string{"order": "secret\xff"}, "the value of tag order is not UTF-8"},
+	} {
+		tags, err := retrysafe.NewTags(bad.pairs)
+		if err == nil || !strings.Contains(err.Error(), bad.want) || strings.Contains(err.Error(), "secret") || tags != (retrysafe.Tags{}) {
+			t.Errorf("NewTags(%v): got %v, %v; want an error with %q and without the value", bad.pairs, tags, err, bad.want)
+		}
+	}
+	for _, text := range []string{"order", "order=1\norder=2", "\n", "order=1\n"} {
+		if _, err := retrysafe.ParseTags(text); err == nil {
+			t.Errorf("ParseTags(%q): got no error", text)
+		}
+	}
+}
+
+func ExampleNewTags() {
+	tags, err := retrysafe.NewTags(map[string]string{"order": "1234", "customer": "alice"})
+	if err != nil {
+		panic(err)
+	}
+	for name, value := range tags.All() {
+		fmt.Println(name, value)
+	}
+	// Output:
+	// customer alice
+	// order 1234
+}
