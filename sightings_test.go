@@ -44,7 +44,9 @@ func sightingsOf(t *testing.T, k *keeper, id string) map[retrysafe.SightingKind]
 }
 
 func saves(code int) retrysafe.Work {
-	return func(context.Context, *retrysafe.Attempt) (retrysafe.Result, error) { return retrysafe.Result{Code: code}, nil }
+	return func(context.Context, *retrysafe.Attempt) (retrysafe.Result, error) {
+		return retrysafe.Result{Code: code}, nil
+	}
 }
 
 // What retries find is counted by kind, and saved within a second, in one call. Seen to fail with each call of seen taken
