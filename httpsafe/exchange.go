@@ -220,6 +220,7 @@ func (x *exchange) takeFingerprint() *Problem {
 	}
 	x.m.fingerprint.compare(&x.compared, x.r, x.bodyBytes())
 	x.request.Fingerprint = x.m.fingerprint.of(&x.compared)
+	x.request.Tags = x.m.tags(x.r, x.bodyBytes())
 	return nil
 }
 

@@ -54,6 +54,11 @@ type Options struct {
 	FingerprintVersion string
 	// Secret makes fingerprints HMACs, so that a reader of the store cannot guess requests from them. Default: none.
 	Secret []byte
+	// Tags say, for each tag's name, where its value is in a request, so that people find the key by the number of an order:
+	// see retrysafe.Tags. A value that is missing, longer than retrysafe.MaxTagValueBytes or not a text that a tag may
+	// have is left out. The tags of the first request with a key are kept, if the store is a retrysafe.Finder. Default:
+	// none.
+	Tags map[string]TagPlace
 	// MaxRequestBody limits bodies that are read for a fingerprint or a key, in bytes. Longer ones are refused with
 	// 413. Default 1 MiB.
 	MaxRequestBody int64
@@ -185,6 +190,9 @@ func (o Options) Validate() error {
 	}
 	if o.MaxKeyAge > 0 && o.MaxKeyAge < time.Millisecond {
 		fail("MaxKeyAge is %v; it must be at least 1ms (is the unit missing, as in 24*time.Hour?)", o.MaxKeyAge)
+	}
+	if err := validateTags(o.Tags); err != nil {
+		fail("%w", err)
 	}
 	errs = append(errs, o.Fingerprint.err)
 	return errors.Join(errs...)

@@ -229,6 +229,14 @@ func TestSettingsAtWork(t *testing.T) {
 			want(a.T, "second", second, `201 {"n":"two","json":true}`)
 			want(a.T, "runs", a.runs.Load(), 1)
 		}},
+		"tags": {"{tags: {order: /order/id, customer: 'header:X-Customer', page: 'query:p'}}", func(a *atWork) {
+			a.post("/pay?p=7", `{"order":{"id":1234}}`, key, "X-Customer: Zoë")
+			found, err := a.store.Find(a.Context(), retrysafe.FindParams{Tag: "order=1234"})
+			if err != nil || len(found) != 1 {
+				a.Fatalf("the key has the tag order=1234: %v, %v", found, err)
+			}
+			want(a.T, "tags", found[0].Tags.String(), "customer=Zoë\norder=1234\npage=7")
+		}},
 		"drop body": {"{drop_body: true}", func(a *atWork) {
 			a.post("/pay", "", key)
 			got, header := a.post("/pay", "", key)

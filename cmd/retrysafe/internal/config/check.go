@@ -100,6 +100,7 @@ func (c *Config) checkRoute(r *yamlfile.Reader, t Route, pattern string) {
 	if n := t.Key.Value.Natural; n != nil && pattern != "" {
 		n.check(r, pattern)
 	}
+	t.checkTags(r, pattern)
 	if _, host, _ := splitPattern(pattern); t.AnyHost.Value && host != "" {
 		r.FaultAt(t.AnyHost.At, "the pattern "+pattern+" is for one host, and another route may mean something else by the same "+
 			"path at another one", "write the pattern without the host, or any_host: false here")
@@ -261,14 +262,18 @@ func without(all, others []string) []string {
 
 var wildcard = regexp.MustCompile(`\{([^}.$]+)(\.\.\.)?\}`)
 
-// check finds path values that the pattern does not have.
-func (k *Natural) check(r *yamlfile.Reader, pattern string) {
-	var names []string
+// wildcards returns the names of the wildcards of a pattern.
+func wildcards(pattern string) (names []string) {
 	for _, m := range wildcard.FindAllStringSubmatch(pattern, -1) {
 		names = append(names, m[1])
 	}
+	return names
+}
+
+// check finds path values that the pattern does not have.
+func (k *Natural) check(r *yamlfile.Reader, pattern string) {
 	for _, want := range k.Path.Value {
-		if !slices.Contains(names, want) {
+		if !slices.Contains(wildcards(pattern), want) {
 			r.FaultAt(k.Path.At, fmt.Sprintf("the pattern %q has no {%s}", pattern, want), "")
 		}
 	}

@@ -159,6 +159,11 @@ func TestWhatIsRefused(t *testing.T) {
 			"an echo of what is compared among fields", "defaults: {echo: [/a], fingerprint: {include: [/a/b]}}\n", 1, 18,
 			"another /a would be a mismatch",
 		},
+		{"a name of a tag", "defaults:\n  tags: {order number: /order}\n", 2, 10, "write 1 to 32 letters"},
+		{"a place of a tag", "defaults:\n  tags: {order: order.id}\n", 2, 17, "write a JSON pointer such as /order/id"},
+		{"a place of a tag without a name", "defaults:\n  tags: {order: 'header:'}\n", 2, 17, "header:NAME"},
+		{"too many tags", "defaults:\n  tags: {a: /a, b: /b, c: /c, d: /d, e: /e}\n", 2, 10, "at most 4"},
+		{"a tag of no wildcard", "routes:\n  POST /x/{id}: {tags: {order: 'path:order'}}\n", 2, 25, "has no {order}"},
 		{"reconcile without a secret", "defaults: {reconcile: http://x/r}\n", 1, 23, "reconcile_secret: {env: NAME}"},
 		{
 			"reconcile beside abandoned", "reconcile_secret: {env: R}\ndefaults: {reconcile: http://x/r, abandoned: refuse}\n", 2,
