@@ -104,6 +104,17 @@ type Options struct {
 	// PolicyURL is where PolicyPage is served: the type of every problem is a fragment of it. Make it absolute.
 	// Default "/.well-known/idempotency-policy".
 	PolicyURL string
+	// KeyPages begins the URL of a page about each key, such as "https://ops.example.com/keys/" of a dashboard; the key's
+	// digest follows. Then that URL is the instance of refusals (RFC 9457, section 3.1.5). Default: a URN.
+	KeyPages string
+}
+
+// Instance returns the instance of refusals because of a key: "urn:retrysafe:key:", or KeyPages, and the key's digest.
+func (o Options) Instance(k retrysafe.Key) string {
+	if o.KeyPages != "" {
+		return o.KeyPages + k.String()
+	}
+	return "urn:retrysafe:key:" + k.String()
 }
 
 // Headers in which a handler hands an attempt over to a service that completes the key: see

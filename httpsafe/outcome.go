@@ -176,7 +176,7 @@ func (c *config) unknownStatus() string {
 
 // refuse answers with a problem that names the key of the request by its digest.
 func (x *exchange) refuse(p Problem) {
-	p.Instance = "urn:retrysafe:key:" + x.request.Key.String()
+	p.Instance = x.m.Instance(x.request.Key)
 	x.writeProblem(p)
 }
 

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"testing"
 	"testing/iotest"
 	"time"
 
@@ -242,4 +243,19 @@ func s26(k *kit) {
 	k.store.fail(nil, nil)
 	k.post("k", header("Caller", "bob")).want(201)
 	k.wantRuns(1)
+}
+
+// A refusal because of a key names the key's page, if there are such pages. Seen to fail without KeyPages in Instance.
+func TestInstanceOfAKeyWithAPage(t *testing.T) {
+	k := newKit(t)
+	k.options.KeyPages = "https://ops.example/keys/"
+	k.abandon()
+	p := k.post("k").wantProblem(500, httpsafe.OutcomeUnknown)
+	found, err := k.store.List(t.Context(), retrysafe.ListParams{})
+	if err != nil || len(found) != 1 {
+		t.Fatalf("got %v, %v", found, err)
+	}
+	if want := "https://ops.example/keys/" + found[0].Key.String(); p["instance"] != want {
+		t.Errorf("instance: got %v, want %v", p["instance"], want)
+	}
 }

@@ -229,7 +229,7 @@ func (f *forwarder) answerUnknown(w http.ResponseWriter, r *http.Request, slug h
 			"Find out whether it ran; if it did not, send it with a new key."
 	}
 	if hasKey {
-		p.Instance = "urn:retrysafe:key:" + a.Key().String()
+		p.Instance = f.route.HTTP.Instance(a.Key())
 		_ = httpsafe.Ambiguous(r.Context())
 	}
 	f.options.WriteProblem(w, p)
