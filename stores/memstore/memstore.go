@@ -8,7 +8,7 @@
 //   - lease.go: Extend, Checkpoint, Complete, Release
 //   - record.go: one record, and what Claim and Inspect show of it
 //   - sweep.go: Sweep, and the order in which records are due
-//   - inspect.go, purge.go, watch.go, risks.go: Inspector, Purger, Watcher, RiskReporter
+//   - inspect.go, purge.go, reopen.go, watch.go, risks.go: Inspector, Purger, Reopener, Watcher, RiskReporter
 //
 // Three orders hold every record: the index by key, the ring of arrival for listings, and the schedule of sweeping. All
 // of them change under one mutex, which no method holds while it copies a body.
@@ -52,7 +52,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Store implements retrysafe.Store, Sweeper, Watcher, Inspector and Purger. It is safe for concurrent use.
+// Store implements retrysafe.Store, Sweeper, Watcher, Inspector, Purger and Reopener. It is safe for concurrent use.
 //
 // At its limits it refuses new keys with retrysafe.ErrStoreFull, and never deletes a record early. Each new key sweeps
 // two records that are due, so that a Store does not grow even if Sweep is never called.
@@ -76,6 +76,7 @@ var (
 	_ retrysafe.Watcher      = (*Store)(nil)
 	_ retrysafe.Inspector    = (*Store)(nil)
 	_ retrysafe.Purger       = (*Store)(nil)
+	_ retrysafe.Reopener     = (*Store)(nil)
 	_ retrysafe.RiskReporter = (*Store)(nil)
 )
 

@@ -5,8 +5,8 @@
 //		storetest.Run(t, storetest.Harness{Open: open, Age: age, Reopen: reopen})
 //	}
 //
-// Each rule is a subtest with a name and the sentence that it checks. Rules for Sweeper, Watcher, Inspector, Walker
-// and Purger run if the store implements them, rules for durability if the harness can reopen it. No rule sleeps: time
+// Each rule is a subtest with a name and the sentence that it checks. Rules for Sweeper, Watcher, Inspector, Walker,
+// Purger and Reopener run if the store implements them, rules for durability if the harness can reopen it. No rule sleeps: time
 // passes by Harness.Age. Run the suite with -race.
 //
 // RunServer has the rules for stores on a server that several processes share: what their Stores owe each other, and what
@@ -104,6 +104,10 @@ func rulesFor(h Harness, s retrysafe.Store) []rule {
 	_, purges := s.(retrysafe.Purger)
 	if _, inspects := s.(retrysafe.Inspector); purges && inspects {
 		rules = append(rules, purgerRules...)
+	}
+	_, reopens := s.(retrysafe.Reopener)
+	if _, inspects := s.(retrysafe.Inspector); reopens && inspects {
+		rules = append(rules, reopenerRules...)
 	}
 	if _, ok := s.(retrysafe.LeaseEnder); ok {
 		rules = append(rules, enderRules...)
