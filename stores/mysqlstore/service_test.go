@@ -22,8 +22,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/storekit"
 )
 
-// serviceStore is a Store over the procedures for services. Sweep, Inspect and Reopen, which they do not offer, are those of the
-// Go store.
+// serviceStore is a Store over the procedures for services. Sweep, Inspect and Reopen, which they do not offer, are those
+// of the Go store.
 type serviceStore struct {
 	retrysafe.Inspector
 	retrysafe.Sweeper
