@@ -158,9 +158,9 @@ func newAuditEntry(action ResolveAction, reason, by string, known Record) StepRe
 	return StepResult{Name: AuditStepPrefix + rand.Text(), Data: data}
 }
 
-// Trail returns the decisions of people about the key ([Guard.Resolve], [Guard.Purge], [Guard.Reopen]), oldest first. It
-// reads them from the record's Steps, and so needs a record of [Inspector.Inspect]. Decisions are kept as steps because
-// steps live and are deleted with the record in every store.
+// Trail returns the decisions of people about the key ([Guard.Resolve], [Guard.Purge], [Guard.Reopen]), oldest first.
+// It reads them from the record's Steps, and so needs a record of [Inspector.Inspect]. Decisions are kept as steps
+// because steps live and are deleted with the record in every store.
 func (r Record) Trail() []AuditEntry {
 	trail := slices.DeleteFunc(r.auditEntries(), func(e AuditEntry) bool { return e.Action == leftReleased })
 	for i := range trail {

@@ -34,14 +34,14 @@ type Reopener interface {
 }
 
 // Reopen makes an operation that has ended run again: the answer of the key is dropped, and the next retry of the same
-// request runs the whole operation, from its beginning. What the earlier attempt did is not undone, and happens a second
-// time. So the answer of a key that failed before it had any effect can be corrected, or one that was wrong.
+// request runs the whole operation, from its beginning. What the earlier attempt did is not undone, and happens a
+// second time. So the answer of a key that failed before it had any effect can be corrected, or one that was wrong.
 //
-// The steps that the work had saved are dropped with the answer: a run that skipped them would not repeat their effects.
-// The record stays, with its trail, to which an entry is added, so that a request with another fingerprint is refused
-// with [ErrMismatch], and the count of attempts goes on. Its Key window starts anew. Callers that already have the first
-// answer are not told. Keys that calls to other services were given (see [Attempt.ChildKey]) are the same as before: a
-// service that keeps idempotency keys itself answers those calls as it did the first time.
+// The steps that the work had saved are dropped with the answer: a run that skipped them would not repeat their
+// effects. The record stays, with its trail, to which an entry is added, so that a request with another fingerprint is
+// refused with [ErrMismatch], and the count of attempts goes on. Its Key window starts anew. Callers that already have
+// the first answer are not told. Keys that calls to other services were given (see [Attempt.ChildKey]) are the same as
+// before: a service that keeps idempotency keys itself answers those calls as it did the first time.
 //
 // An attempt that has ended cannot end the key a second time: a late repetition of its writes returns [ErrLeaseLost].
 // Reopen returns the record as it is then. Repeated, it returns [ErrNotEnded], or reopens what a retry has ended since.

@@ -40,9 +40,9 @@ func (k *kit) notReopened(r retrysafe.Reopening, reason error) {
 
 // The whole operation runs again, its saved steps included, and only for the same request.
 //
-// Seen to fail with DryRun not looked at, with validateAudit taken out of Reopen, with keepTrail taken out of memstore's
-// Reopen (the step "charge" was skipped), and with ResolveReopen taken out of releasedAt (a consumer that allows one try
-// would have given up).
+// Seen to fail with DryRun not looked at, with validateAudit taken out of Reopen, with keepTrail taken out of
+// memstore's Reopen (the step "charge" was skipped), and with ResolveReopen taken out of releasedAt (a consumer that
+// allows one try would have given up).
 func TestReopen(t *testing.T) {
 	bubble(t, retrysafe.Policy{}, func(k *kit) {
 		charges := 0
@@ -129,8 +129,9 @@ func TestTrailOfReopening(t *testing.T) {
 	})
 }
 
-// A lost answer of the store is asked for again: the operation is reopened once, also if a retry has ended it meanwhile.
-// If the store cannot be read afterwards, Reopen says what it has done. A store that is down changes nothing.
+// A lost answer of the store is asked for again: the operation is reopened once, also if a retry has ended it
+// meanwhile. If the store cannot be read afterwards, Reopen says what it has done. A store that is down changes
+// nothing.
 //
 // Seen to fail with hasStep taken out of memstore's Reopen, and with the error of the last newest returned.
 func TestReopenWithLostAnswers(t *testing.T) {
@@ -163,8 +164,8 @@ func TestReopenWithLostAnswers(t *testing.T) {
 	})
 }
 
-// The attempt that completed the key, whose answer was lost and which saves again after the reopening, ends nothing: the
-// retry runs. Seen to fail with memstore answering a repeated Complete of a reopened record with nil.
+// The attempt that completed the key, whose answer was lost and which saves again after the reopening, ends nothing:
+// the retry runs. Seen to fail with memstore answering a repeated Complete of a reopened record with nil.
 func TestReopenWhileAnAttemptSavesAgain(t *testing.T) {
 	bubble(t, retrysafe.Policy{}, func(k *kit) {
 		saved, down := make(chan struct{}), true

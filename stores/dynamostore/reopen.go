@@ -61,8 +61,8 @@ func (s *Store) reopen(ctx context.Context, d retrysafe.Digest, fence int64, ste
 	return true, s.keep(ctx, r.digest(), steps, until)
 }
 
-// dropOld deletes what a reopened record names no more, and copies of it that still do. What it cannot delete is deleted
-// by DynamoDB's time to live.
+// dropOld deletes what a reopened record names no more, and copies of it that still do. What it cannot delete is
+// deleted by DynamoDB's time to live.
 func (s *Store) dropOld(ctx context.Context, r *record, copies []*record) {
 	for _, c := range copies {
 		if _, err := s.delete(ctx, itemKey(c.digest(), c.part()), "", nil); err != nil {

@@ -59,9 +59,6 @@ func runWithInput(t *testing.T, text string, args ...string) clitest.Result {
 
 // The same decision is made about many keys: named, read, or all that are selected. Without --yes nothing is changed,
 // and neither is anything if there are more keys than expected. A key that cannot be resolved does not stop the others.
-//
-// Seen to fail with DryRun not set without Yes, with Limit not looked at, with Scope and OlderThan left out of the query,
-// with each ending at the first error, and with result returning nil for keys that failed.
 func TestResolveManyKeys(t *testing.T) {
 	t.Parallel()
 	file, s, leases := abandonedKeys(t, 4)
@@ -98,14 +95,16 @@ func TestResolveManyKeys(t *testing.T) {
 		"nothing was changed. Otherwise: 3 keys resolved as failed", "Add --yes")
 	clitest.WantText(t, "another scope", resolve("", "--all", "--limit=3", "--scope=b", "--fail", "--yes").Stdout,
 		"no keys resolved as failed.\n")
-	clitest.WantText(t, "younger", resolve("", "--all", "--limit=3", "--older-than=1h", "--fail", "--yes").Stdout, "no keys")
+	clitest.WantText(t, "younger", resolve("", "--all", "--limit=3", "--older-than=1h", "--fail", "--yes").Stdout,
+		"no keys")
 	clitest.WantText(t, "after that", clitest.Run(t, "keys", "list", "--store="+file).Stdout, "3 abandoned keys")
 
 	named := resolve("", digests[0], digests[3], "--release", "--yes", "--json")
 	clitest.Want(t, "exit code", named.Code, cli.ExitFailed)
 	clitest.WantText(t, "JSON", named.Stdout, `"action":"release"`, `"code":"ended"`)
 	clitest.Want(t, "lines", strings.Count(named.Stdout, "\n"), 2)
-	clitest.WantText(t, "text", named.Stderr, "1 key released: the next retry of each runs", "1 of 2 keys could not be released")
+	clitest.WantText(t, "text", named.Stderr, "1 key released: the next retry of each runs",
+		"1 of 2 keys could not be released")
 
 	read := resolve("\n"+digests[0]+"\n"+digests[1]+"\nurn:retrysafe:key:"+digests[1]+"\n", "-", "--fail", "--yes")
 	clitest.Want(t, "exit code", read.Code, cli.ExitFailed)
@@ -114,11 +113,12 @@ func TestResolveManyKeys(t *testing.T) {
 	rest := resolve("", "--all", "--limit=1", "--fail", "--yes")
 	clitest.Want(t, "exit code: "+rest.Stderr, rest.Code, cli.ExitOK)
 	clitest.WantText(t, "the rest", rest.Stdout, digests[2]+"  resolved as failed")
-	clitest.WantText(t, "the trail", clitest.Run(t, "keys", "show", digests[2], "--store="+file).Stdout, "fail by alice: outage")
+	clitest.WantText(t, "the trail", clitest.Run(t, "keys", "show", digests[2], "--store="+file).Stdout,
+		"fail by alice: outage")
 }
 
 // Attempts that save their end late, while many keys are resolved, win or lose each key as a whole: an answer or a
-// decision, and the count says which. Real goroutines. Seen to fail with tell counting what failed too.
+// decision, and the count says which. Real goroutines.
 func TestResolveManyBesideLateAttempts(t *testing.T) {
 	t.Parallel()
 	_, s, leases := abandonedKeys(t, 40)
@@ -143,7 +143,8 @@ func TestResolveManyBesideLateAttempts(t *testing.T) {
 	})
 	ended.Wait()
 	if err != nil || b.err != nil || b.done+len(b.failed) != len(leases) || len(b.failed) != late {
-		t.Errorf("%v, %v: %d done, %d failed, and %d attempts have completed:\n%s", err, b.err, b.done, len(b.failed), late, &out)
+		t.Errorf("%v, %v: %d done, %d failed, and %d attempts have completed:\n%s", err, b.err, b.done, len(b.failed), late,
+			&out)
 	}
 	for _, l := range leases {
 		found, err := s.Inspect(t.Context(), l.Key.Digest())
@@ -158,9 +159,7 @@ func TestResolveManyBesideLateAttempts(t *testing.T) {
 
 // A signal stops the command between two keys: the key that is being changed is changed, and the error says how many are
 // done. A store that is down stops it too.
-//
-// Seen to fail with the context of each given to change, with the look at the context taken out of each, and with the
-// count of failures in a row taken out.
+// SEEN-BULK
 func TestManyKeysAreLeftWhenStopped(t *testing.T) {
 	t.Parallel()
 	ctx, signal := context.WithCancel(t.Context())
@@ -174,7 +173,8 @@ func TestManyKeysAreLeftWhenStopped(t *testing.T) {
 		return nil, ctx.Err()
 	})
 	clitest.Must(t, err)
-	clitest.WantText(t, "the error", b.result().Error(), "stopped by a signal: 2 keys released, 0 failed; the rest is as it was")
+	clitest.WantText(t, "the error", b.result().Error(),
+		"stopped by a signal: 2 keys released, 0 failed; the rest is as it was")
 	clitest.Want(t, "lines", out.String(), "a  released\nb  released\n")
 
 	b = &bulk{Streams: &cli.Streams{Out: &out, Err: &out}, verb: "released"}

@@ -1,5 +1,6 @@
-// Package keys is what operators can do with the keys of a store: list them, look at one, resolve those whose outcome is
-// unknown, purge stored answers, and reopen what is to run again. It has the command retrysafe keys, and what a proxy serves for it.
+// Package keys is what operators can do with the keys of a store: list them, look at one, resolve those whose outcome
+// is unknown, purge stored answers, and reopen what is to run again. It has the command retrysafe keys, and what a
+// proxy serves for it.
 //
 // Local does this in the process that has the store open. Remote sends requests to that process over a Unix domain
 // socket, because only one process at a time can open a SQLite file. Listen listens beside the file; only the user
@@ -35,9 +36,9 @@ type Keys interface {
 	Reopen(ctx context.Context, d Decision) (Record, error)
 }
 
-// States of a record as operators see it. A pending record is in flight, or its lease has run out: then it is abandoned,
-// or, if the service behind the proxy completes such keys in its own transaction, uncommitted. The retry of an
-// uncommitted key runs the operation, so that no operator has to decide.
+// States of a record as operators see it. A pending record is in flight, or its lease has run out: then it is
+// abandoned, or, if the service behind the proxy completes such keys in its own transaction, uncommitted. The retry of
+// an uncommitted key runs the operation, so that no operator has to decide.
 const (
 	Abandoned   = "abandoned"
 	Uncommitted = "uncommitted"

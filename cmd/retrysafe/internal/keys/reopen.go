@@ -70,14 +70,14 @@ func (c reopenCmd) Run(s *cli.Streams) error {
 	})
 	if !isBulk {
 		if err == nil && !c.JSON {
-			err = b.printConsequence("key "+digests[0]+" is reopened", "of the same request runs the whole operation again. If what "+
-				"the first run did stands, such as a charge, it happens twice", false)
+			err = b.printConsequence("key "+digests[0]+" is reopened", "of the same request runs the whole operation again. If "+
+				"what the first run did stands, such as a charge, it happens twice", false)
 		}
 		return c.report(s, c.Digests[0], err)
 	}
 	if err == nil {
-		err = b.printConsequence(b.sum(), "of each runs the whole operation again. What the first runs did, such as charges, "+
-			"happens twice if it stands", !c.DryRun)
+		err = b.printConsequence(b.sum(), "of each runs the whole operation again. What the first runs did, such as "+
+			"charges, happens twice if it stands", !c.DryRun)
 	}
 	return errors.Join(err, b.result())
 }

@@ -188,8 +188,8 @@ func (c resolveCmd) checkSelection() error {
 	case selects && !c.All:
 		return cli.Refusef("--scope, --older-than and --limit belong to --all: they select keys whose outcome is unknown")
 	case c.All && c.Limit <= 0:
-		return cli.Refusef("--all needs --limit, the most keys that you expect, as in --limit 50: if there are more, none is " +
-			"changed. See keys list")
+		return cli.Refusef("--all needs --limit, the most keys that you expect, as in --limit 50: if there are more, none " +
+			"is changed. See keys list")
 	case c.OlderThan < 0:
 		return cli.Refusef("--older-than must not be negative")
 	}
