@@ -164,8 +164,8 @@ func TestReopenWithLostAnswers(t *testing.T) {
 	})
 }
 
-// The attempt that completed the key, whose answer was lost and which saves again after the reopening, ends nothing:
-// the retry runs. Seen to fail with memstore answering a repeated Complete of a reopened record with nil.
+// The attempt that completed the key, whose answer was lost and which saves again after the reopening, ends nothing: the
+// retry runs. Seen to fail with memstore completing a record that was released.
 func TestReopenWhileAnAttemptSavesAgain(t *testing.T) {
 	bubble(t, retrysafe.Policy{}, func(k *kit) {
 		saved, down := make(chan struct{}), true
