@@ -22,8 +22,8 @@ func (c AttemptControl) Lease() Lease { return c.a.lease }
 // Guard returns the Guard that runs the attempt.
 func (c AttemptControl) Guard() *Guard { return c.a.guard }
 
-// Tries returns [Attempt.Number], counted from the last time that a person released the key ([ResolveRelease]), which
-// starts the count anew.
+// Tries returns [Attempt.Number], counted from the last time that a person released the key ([ResolveRelease]) or
+// reopened it ([Guard.Reopen]), which starts the count anew.
 func (c AttemptControl) Tries() int { return c.a.tries }
 
 // Capture sets the function that returns the result which CompleteIn saves. Adapters call it before the work starts:

@@ -101,6 +101,9 @@ const (
 	// returned an error, or its handler wrote to its response: callers get the answer that was committed. So it is if
 	// another process has completed the key with a success, and then answers that it has failed. Fence, Attempt, Took, Err.
 	AnswerDiscarded
+	// KeyReopened is reported when a key that had ended was reopened, so that its next retry runs the operation again
+	// (Guard.Reopen). Fence, Attempt: those of the attempt that had ended.
+	KeyReopened
 )
 
 // String returns the kind's name in snake case.
@@ -110,7 +113,7 @@ func (k EventKind) String() string {
 		"work_failed", "work_released", "work_unknown", "step_unused", "lease_taken", "save_failed", "saved_late",
 		"save_abandoned", "store_failed", "ran_unprotected", "fingerprint_incomparable", "sweep_ended",
 		"key_resolved", "key_purged", "completion_missing",
-		"answer_discarded")
+		"answer_discarded", "key_reopened")
 }
 
 // WithObserver returns a Guard that tells o, after the observers of g, what happens to the requests that it is given.

@@ -122,13 +122,13 @@ const AuditStepPrefix = "retrysafe.audit/"
 // AuditEntry is one decision that a person has made about a key. See [Record.Trail].
 type AuditEntry struct {
 	Action ResolveAction `json:"action"`
-	// By and Reason are copied from the Resolution or the Purge.
+	// By and Reason are copied from the Resolution, the Purge or the Reopening.
 	By     string `json:"by,omitempty"`
 	Reason string `json:"reason"`
 	// At is the time of the decision, on the clock of the process that saved it.
 	At time.Time `json:"at"`
-	// Attempt and Fence are those of the claim under which the decision was carried out; of a purge, those of the
-	// record.
+	// Attempt and Fence are those of the claim under which the decision was carried out; of a purge and of a reopening,
+	// those of the attempt that had ended.
 	Attempt int   `json:"attempt"`
 	Fence   int64 `json:"fence"`
 	// Failed, Code and Bytes (of the body) describe the answer that the key was given.
@@ -163,9 +163,9 @@ func newAuditEntry(action ResolveAction, reason, by string, known Record) StepRe
 	return StepResult{Name: AuditStepPrefix + rand.Text(), Data: data}
 }
 
-// Trail returns the decisions of people about the key ([Guard.Resolve], [Guard.Purge]), oldest first. It reads them
-// from the record's Steps, and so needs a record of [Inspector.Inspect]. Decisions are kept as steps because steps live
-// and are deleted with the record in every store.
+// Trail returns the decisions of people about the key ([Guard.Resolve], [Guard.Purge], [Guard.Reopen]), oldest first.
+// It reads them from the record's Steps, and so needs a record of [Inspector.Inspect]. Decisions are kept as steps
+// because steps live and are deleted with the record in every store.
 func (r Record) Trail() []AuditEntry {
 	trail := slices.DeleteFunc(r.auditEntries(), func(e AuditEntry) bool { return e.Action == leftReleased })
 	for i := range trail {
@@ -194,15 +194,18 @@ func (r Record) auditEntries() []AuditEntry {
 // an attempt counts as carried out: that is what it was for.
 func (r Record) leftUnfinished(e AuditEntry, later []AuditEntry) bool {
 	switch {
-	case e.Action == ResolvePurge:
+	case e.ofEnded():
 		return false
 	case e.Fence == r.Fence:
 		return r.State == Pending
-	case e.Action == ResolveRelease:
-		return len(later) > 0 && later[0].Attempt == e.Attempt+1 // which takes an abandoned key
+	case e.Action == ResolveRelease: // the next decision takes the key over if it was left abandoned
+		return len(later) > 0 && later[0].Attempt == e.Attempt+1 && !later[0].ofEnded()
 	}
-	return true
+	return !slices.ContainsFunc(later, func(l AuditEntry) bool { return l.ofEnded() && l.Fence == e.Fence })
 }
+
+// ofEnded reports whether the decision was made about a key that had ended, in one step with what it changed.
+func (e AuditEntry) ofEnded() bool { return e.Action == ResolvePurge || e.Action == ResolveReopen }
 
 // WithoutTrail returns the record with the steps of the work only.
 func (r Record) WithoutTrail() Record {
@@ -219,11 +222,11 @@ func workSteps(steps []StepResult) []StepResult {
 
 func (s StepResult) isAudit() bool { return strings.HasPrefix(s.Name, AuditStepPrefix) }
 
-// releasedAt returns the attempt under which a person last released the key, or the last one that left it released
-// since; 0 if there is none.
+// releasedAt returns the attempt under which a person last released the key or which a person has reopened, or the last
+// one that left it released since; 0 if there is none.
 func (r Record) releasedAt() int {
 	for _, e := range slices.Backward(r.auditEntries()) {
-		if e.Action == ResolveRelease || e.Action == leftReleased {
+		if e.Action == ResolveRelease || e.Action == ResolveReopen || e.Action == leftReleased {
 			return e.Attempt
 		}
 	}

@@ -25,6 +25,8 @@ const (
 	ResolveRelease ResolveAction = "release"
 	// ResolvePurge is the action of the trail's entries that Guard.Purge writes. Guard.Resolve refuses it.
 	ResolvePurge ResolveAction = "purge"
+	// ResolveReopen is the action of the trail's entries that Guard.Reopen writes. Guard.Resolve refuses it.
+	ResolveReopen ResolveAction = "reopen"
 )
 
 // Resolution is what a person has decided about an abandoned key.
@@ -57,16 +59,17 @@ const (
 	MaxByBytes     = 200
 )
 
-// Errors of [Guard.Resolve] and [Guard.Purge].
+// Errors of [Guard.Resolve], [Guard.Purge] and [Guard.Reopen].
 var (
 	// ErrKeyUnknown is returned if the store has no record of the key: it was never used, or its retention has passed.
 	ErrKeyUnknown = errors.New("retrysafe: no record of this key")
 	// ErrNotAbandoned is returned by Resolve if there is nothing to decide: an attempt works on the key, or it has
 	// ended or was released.
 	ErrNotAbandoned = errors.New("retrysafe: the key is not abandoned")
-	// ErrNotEnded is returned by Purge if the key has no answer yet.
+	// ErrNotEnded is returned by Purge and Reopen if the key has no answer yet, or none any more.
 	ErrNotEnded = errors.New("retrysafe: the key has not ended")
-	// ErrInvalidResolution is returned for a Resolution or a Purge that cannot be carried out as it is written.
+	// ErrInvalidResolution is returned for a Resolution, a Purge or a Reopening that cannot be carried out as it is
+	// written.
 	ErrInvalidResolution = errors.New("retrysafe: invalid resolution")
 )
 

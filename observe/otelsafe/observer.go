@@ -37,6 +37,7 @@ type instruments struct {
 	lastSweep        metric.Int64Gauge
 	swept, unswept   labels
 	resolved, purged labels
+	reopened         labels
 }
 
 // New returns an Observer. It returns the error of the MeterProvider if it cannot create an instrument.
@@ -48,7 +49,7 @@ func New(o Options) (*Observer, error) {
 	}
 	observer.operations = newOperations(attrOperation, o.OperationFunc, observer.zero)
 	observer.sweptRecords.Add(context.Background(), 0)
-	for _, decision := range []labels{observer.resolved, observer.purged} {
+	for _, decision := range []labels{observer.resolved, observer.purged, observer.reopened} {
 		observer.decisions.Add(context.Background(), 0, decision.add...)
 	}
 	return observer, nil
@@ -75,7 +76,7 @@ func newInstruments(m *maker) instruments {
 		incomparable: m.counter("retrysafe.fingerprints.incomparable", "{request}",
 			"Retries whose fingerprint was made by another algorithm than the record's, so that a mismatch could not "+
 				"be detected."),
-		decisions: m.counter("retrysafe.decisions", "{key}", "Keys that a person has resolved or purged."),
+		decisions: m.counter("retrysafe.decisions", "{key}", "Keys that a person has resolved, purged or reopened."),
 		sweeps:    m.histogram("retrysafe.sweep.duration", "How long background sweeps took.", workBounds()),
 		sweptRecords: m.counter("retrysafe.sweep.records", "{record}",
 			"Records that background sweeps have removed or whose body they have dropped."),
@@ -85,6 +86,7 @@ func newInstruments(m *maker) instruments {
 		unswept:  label(attrOutcome.String("failed")),
 		resolved: label(attrOutcome.String("resolved")),
 		purged:   label(attrOutcome.String("purged")),
+		reopened: label(attrOutcome.String("reopened")),
 	}
 }
 
@@ -134,6 +136,8 @@ func (o *Observer) Observe(ctx context.Context, e retrysafe.Event) {
 		o.decisions.Add(ctx, 1, o.resolved.add...)
 	case retrysafe.KeyPurged:
 		o.decisions.Add(ctx, 1, o.purged.add...)
+	case retrysafe.KeyReopened:
+		o.decisions.Add(ctx, 1, o.reopened.add...)
 	case retrysafe.SweepEnded:
 		o.sweepEnded(ctx, e)
 	default:

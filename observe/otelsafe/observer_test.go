@@ -260,7 +260,8 @@ func TestDecisionsOfPeople(t *testing.T) {
 		t.Fatal(err)
 	}
 	guard := retrysafe.New(store, retrysafe.Options{Observer: observer})
-	m.want(map[string]float64{"retrysafe.decisions{outcome=resolved}": 0, "retrysafe.decisions{outcome=purged}": 0})
+	m.want(map[string]float64{"retrysafe.decisions{outcome=resolved}": 0, "retrysafe.decisions{outcome=purged}": 0,
+		"retrysafe.decisions{outcome=reopened}": 0})
 	_, err = guard.Do(t.Context(), request, func(context.Context, *retrysafe.Attempt) (retrysafe.Result, error) {
 		return retrysafe.Result{}, retrysafe.Unknown(errDown)
 	})
@@ -277,6 +278,10 @@ func TestDecisionsOfPeople(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.want(map[string]float64{"retrysafe.decisions{outcome=purged}": 1})
+	if _, err := guard.Reopen(t.Context(), digest, retrysafe.Reopening{Reason: "it was wrong"}); err != nil {
+		t.Fatal(err)
+	}
+	m.want(map[string]float64{"retrysafe.decisions{outcome=reopened}": 1})
 }
 
 // Seen to fail with the records of a sweep counted as one, and with the look at the error taken out.

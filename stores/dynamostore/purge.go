@@ -65,12 +65,14 @@ func (s *Store) purge(ctx context.Context, d retrysafe.Digest, step savedStep) (
 // trail is what Purge keeps of the steps.
 func (r *record) trail() (trail []savedStep) {
 	for _, s := range r.steps {
-		if strings.HasPrefix(s.Name, retrysafe.AuditStepPrefix) {
+		if isTrail(s) {
 			trail = append(trail, s)
 		}
 	}
 	return trail
 }
+
+func isTrail(s savedStep) bool { return strings.HasPrefix(s.Name, retrysafe.AuditStepPrefix) }
 
 // inTrail reports whether a part belongs to a step that Purge keeps.
 func (r *record) inTrail(part string) bool {

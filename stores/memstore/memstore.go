@@ -8,8 +8,8 @@
 //   - lease.go: Extend, Checkpoint, Complete, Release
 //   - record.go: one record, and what Claim and Inspect show of it
 //   - sweep.go: Sweep, and the order in which records are due
-//   - inspect.go, purge.go, sightings.go, watch.go, risks.go: Inspector and Finder, Purger, SightingKeeper, Watcher,
-//     RiskReporter
+//   - inspect.go, purge.go, reopen.go, sightings.go, watch.go, risks.go: Inspector and Finder, Purger, Reopener,
+//     SightingKeeper, Watcher, RiskReporter
 //
 // Three orders hold every record: the index by key, the ring of arrival for listings, and the schedule of sweeping. All
 // of them change under one mutex, which no method holds while it copies a body.
@@ -53,7 +53,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Store implements retrysafe.Store, Sweeper, Watcher, Inspector, Purger, Finder and SightingKeeper. It is safe for concurrent use.
+// Store implements retrysafe.Store, Sweeper, Watcher, Inspector, Finder, SightingKeeper, Purger and Reopener. It is safe
+// for concurrent use.
 //
 // At its limits it refuses new keys with retrysafe.ErrStoreFull, and never deletes a record early. Each new key sweeps
 // two records that are due, so that a Store does not grow even if Sweep is never called.
@@ -76,10 +77,11 @@ var (
 	_ retrysafe.Sweeper        = (*Store)(nil)
 	_ retrysafe.Watcher        = (*Store)(nil)
 	_ retrysafe.Inspector      = (*Store)(nil)
-	_ retrysafe.Purger         = (*Store)(nil)
-	_ retrysafe.RiskReporter   = (*Store)(nil)
 	_ retrysafe.Finder         = (*Store)(nil)
 	_ retrysafe.SightingKeeper = (*Store)(nil)
+	_ retrysafe.Purger         = (*Store)(nil)
+	_ retrysafe.Reopener       = (*Store)(nil)
+	_ retrysafe.RiskReporter   = (*Store)(nil)
 )
 
 // New returns an empty Store.

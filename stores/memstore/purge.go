@@ -36,10 +36,15 @@ func (s *Store) Purge(ctx context.Context, d retrysafe.Digest, step retrysafe.St
 	return nil
 }
 
-// purge drops the content of an ended record. The slice of its steps is a new one, since readers may have the old one.
+// purge drops the content of an ended record.
 func (r *record) purge() {
 	r.result.Meta, r.result.Body = nil, nil
 	r.keep.Replay = 0
+	r.keepTrail()
+}
+
+// keepTrail drops the steps except those of the trail. The slice is a new one, since readers may have the old one.
+func (r *record) keepTrail() {
 	var trail []retrysafe.StepResult
 	for _, step := range r.steps {
 		if strings.HasPrefix(step.Name, retrysafe.AuditStepPrefix) {

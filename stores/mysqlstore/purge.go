@@ -59,21 +59,11 @@ func (s *Store) purge(ctx context.Context, c *conn, d retrysafe.Digest, step ret
 		newest.Keep.Replay = 0
 		w.change(newest)
 	}
-	// MariaDB may answer a DELETE that KILL QUERY interrupts as if there were nothing to delete. A second one finds it.
-	for _, part := range []struct {
-		*statement
-		rows
-	}{
-		{s.sql.purgeSteps, all},
-		{s.sql.purgeSteps, all},
-		{s.sql.dropResults, answers},
-		{s.sql.dropResults, answers},
-		{s.sql.countOlder, older},
-	} {
-		if len(part.rows) == 0 {
-			continue
-		}
-		if err := s.exec(ctx, c, part.statement, part.rows); err != nil {
+	if err := s.dropContent(ctx, c, all, answers); err != nil {
+		return err
+	}
+	if len(older) > 0 {
+		if err := s.exec(ctx, c, s.sql.countOlder, older); err != nil {
 			return err
 		}
 	}

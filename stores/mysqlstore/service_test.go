@@ -22,15 +22,16 @@ import (
 	"github.com/retrysafe/retrysafe/internal/storekit"
 )
 
-// serviceStore is a Store over the procedures for services. Sweep and Inspect, which they do not offer, are those of the
-// Go store.
+// serviceStore is a Store over the procedures for services. Sweep, Inspect and Reopen, which they do not offer, are
+// those of the Go store.
 type serviceStore struct {
 	retrysafe.Inspector
 	retrysafe.Sweeper
+	retrysafe.Reopener
 	database string
 	service  *sql.DB // of an account that may call the procedures, and nothing else
-	// tables is the pool of the tables' owner. Claim calls the procedure inside of the public one with it if the record is of
-	// another request, because the contract shows that too.
+	// tables is the pool of the tables' owner. Claim calls the procedure inside of the public one with it if the record is
+	// of another request, because the contract shows that too.
 	tables *sql.DB
 	// results has Complete do so too, because the contract has results that are not HTTP's.
 	results bool
@@ -40,7 +41,7 @@ type serviceStore struct {
 func openService(t testing.TB, owner *Store, settings map[string]string) *serviceStore {
 	t.Helper()
 	s := &serviceStore{
-		Inspector: owner, Sweeper: owner, database: owner.options.Database,
+		Inspector: owner, Sweeper: owner, Reopener: owner, database: owner.options.Database,
 		service: openPool(t, serviceAt(t, owner, settings)),
 		tables:  openPool(t, withSettings(t, shared.Get(t).DSN(owner.options.Database), settings)),
 		results: true,

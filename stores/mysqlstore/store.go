@@ -51,8 +51,8 @@ func (o Options) withDefaults(ctx context.Context, db *sql.DB) (_ Options, err e
 	return o, err
 }
 
-// Store implements retrysafe.Store, Sweeper, Watcher, Inspector, Purger and RiskReporter on MySQL and MariaDB. It is
-// safe for concurrent use.
+// Store implements retrysafe.Store, Sweeper, Watcher, Inspector, Purger, Reopener and RiskReporter on MySQL and
+// MariaDB. It is safe for concurrent use.
 type Store struct {
 	db      *sql.DB
 	options Options
@@ -74,6 +74,7 @@ var (
 	_ retrysafe.Watcher      = (*Store)(nil)
 	_ retrysafe.Inspector    = (*Store)(nil)
 	_ retrysafe.Purger       = (*Store)(nil)
+	_ retrysafe.Reopener     = (*Store)(nil)
 	_ retrysafe.RiskReporter = (*Store)(nil)
 )
 

@@ -75,9 +75,14 @@ func (e *entry) newest(now storekit.Instant) *record {
 	return nil
 }
 
-// purge drops the content of a record. The slice of its steps is a new one, since other versions share the old one.
+// purge drops the content of a record.
 func (r *record) purge() {
 	r.Meta, r.Body, r.Keep.Replay = nil, nil, 0
+	r.keepTrail()
+}
+
+// keepTrail drops the steps except those of the trail. The slice is a new one, since other versions share the old one.
+func (r *record) keepTrail() {
 	r.steps = slices.DeleteFunc(slices.Clone(r.steps), func(s retrysafe.StepResult) bool {
 		return !strings.HasPrefix(s.Name, retrysafe.AuditStepPrefix)
 	})

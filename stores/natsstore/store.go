@@ -44,8 +44,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Store implements retrysafe.Store, Watcher, Inspector, Purger and RiskReporter on a key-value bucket of JetStream. It
-// is safe for concurrent use, starts no goroutines but those of its watches, and needs no Close.
+// Store implements retrysafe.Store, Watcher, Inspector, Purger, Reopener and RiskReporter on a key-value bucket of
+// JetStream. It is safe for concurrent use, starts no goroutines but those of its watches, and needs no Close.
 type Store struct {
 	js      jetstream.JetStream
 	conn    *nats.Conn
@@ -68,6 +68,7 @@ var (
 	_ retrysafe.Watcher      = (*Store)(nil)
 	_ retrysafe.Inspector    = (*Store)(nil)
 	_ retrysafe.Purger       = (*Store)(nil)
+	_ retrysafe.Reopener     = (*Store)(nil)
 	_ retrysafe.FullScanner  = (*Store)(nil)
 	_ retrysafe.Walker       = (*Store)(nil)
 	_ retrysafe.RiskReporter = (*Store)(nil)

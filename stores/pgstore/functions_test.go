@@ -21,6 +21,7 @@ type byFunctions struct {
 	retrysafe.Sweeper
 	retrysafe.Inspector
 	retrysafe.Purger
+	retrysafe.Reopener
 	programs *Store
 }
 
@@ -28,7 +29,7 @@ type byFunctions struct {
 func openFunctions(t testing.TB, url string, hold bool, programs *Store) byFunctions {
 	t.Helper()
 	calls := &sqlfunctions.Store{DB: openSQL(t, url), Schema: programs.options.Schema, Records: true, Results: true, Hold: hold}
-	return byFunctions{calls, programs, programs, programs, programs}
+	return byFunctions{calls, programs, programs, programs, programs, programs}
 }
 
 // openSQL returns connections of database/sql until the test ends.

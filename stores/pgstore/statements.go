@@ -42,6 +42,7 @@ type statements struct {
 	plannerSettings, markTx, isMarked, stateOf             string
 	hold, markEnded, endLease                              string
 	inspect, purge, list, stats, bytes, pendingAges, risks string
+	lock, reopen                                           string
 	sweepClaims, sweepOlder, oldestDue                     string
 	addDays, pastDays, takeSweepLock, releaseSweepLock     string
 }
@@ -94,6 +95,7 @@ func newStatements(schema string) *statements {
 		plannerSettings: text("planner_settings"),
 		markTx:          text("mark_tx"), isMarked: text("is_marked"), stateOf: text("state_of"),
 		hold: text("hold"), markEnded: text("mark_ended"), endLease: text("end_lease"),
+		lock: text("lock"), reopen: text("reopen"),
 		inspect: text("inspect"), purge: text("purge"), list: text("list"), stats: text("stats"), bytes: text("bytes"),
 		pendingAges: text("pending_ages"), risks: text("risks"),
 		sweepClaims: text("sweep_claims"), sweepOlder: text("sweep_older"), oldestDue: text("oldest_due"),

@@ -50,8 +50,8 @@ func (o Options) withDefaults(pool *pgxpool.Pool) (_ Options, err error) {
 	return o, err
 }
 
-// Store implements retrysafe.Store, Sweeper, Watcher, Inspector, Purger and RiskReporter on PostgreSQL. It is safe for
-// concurrent use.
+// Store implements retrysafe.Store, Sweeper, Watcher, Inspector, Purger, Reopener and RiskReporter on PostgreSQL. It is
+// safe for concurrent use.
 type Store struct {
 	pool     *pgxpool.Pool
 	options  Options
@@ -73,6 +73,7 @@ var (
 	_ retrysafe.Watcher      = (*Store)(nil)
 	_ retrysafe.Inspector    = (*Store)(nil)
 	_ retrysafe.Purger       = (*Store)(nil)
+	_ retrysafe.Reopener     = (*Store)(nil)
 	_ retrysafe.RiskReporter = (*Store)(nil)
 )
 

@@ -32,12 +32,16 @@ var (
 	inspectScript string
 	//go:embed lua/replace.lua
 	replaceScript string
+	//go:embed lua/reopen.lua
+	reopenScript string
 	//go:embed lua/confirm.lua
 	confirmScript string
 )
 
 // scripts are what a Store runs.
-type scripts struct{ claim, extend, checkpoint, complete, release, watch, inspect, replace *script }
+type scripts struct {
+	claim, extend, checkpoint, complete, release, watch, inspect, replace, reopen *script
+}
 
 // newScripts returns the scripts. With confirm, each of them writes, whatever it finds.
 func newScripts(confirm bool) *scripts {
@@ -50,6 +54,7 @@ func newScripts(confirm bool) *scripts {
 		complete: load(completeScript), release: load(releaseScript), watch: load(watchScript),
 		inspect: load(inspectScript).withOlder(),
 		replace: load(replaceScript).withOlder(),
+		reopen:  load(reopenScript),
 	}
 }
 

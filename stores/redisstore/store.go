@@ -62,8 +62,8 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// Store implements retrysafe.Store, Watcher, Inspector, Purger and RiskReporter on Redis. It is safe for concurrent
-// use. It needs no Close: it starts nothing that outlives its calls and the watches that its callers hold.
+// Store implements retrysafe.Store, Watcher, Inspector, Purger, Reopener and RiskReporter on Redis. It is safe for
+// concurrent use. It needs no Close: it starts nothing that outlives its calls and the watches that its callers hold.
 type Store struct {
 	client  rueidis.Client
 	options Options
@@ -78,6 +78,7 @@ var (
 	_ retrysafe.Watcher      = (*Store)(nil)
 	_ retrysafe.Inspector    = (*Store)(nil)
 	_ retrysafe.Purger       = (*Store)(nil)
+	_ retrysafe.Reopener     = (*Store)(nil)
 	_ retrysafe.FullScanner  = (*Store)(nil)
 	_ retrysafe.Walker       = (*Store)(nil)
 	_ retrysafe.RiskReporter = (*Store)(nil)

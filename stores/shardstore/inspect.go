@@ -110,7 +110,14 @@ func (s *Store) purgeLike(ctx context.Context, d retrysafe.Digest, ended, of *sh
 	if err != nil || len(unfinished) == 0 {
 		return err
 	}
-	r, after := unfinished[0], known[0]
+	if err := s.endLike(ctx, of, unfinished[0], known[0]); err != nil {
+		return fmt.Errorf("purge %s: %w", d, err)
+	}
+	return of.purge(ctx, d, step)
+}
+
+// endLike ends the unfinished record r of a shard as after has ended in another one.
+func (s *Store) endLike(ctx context.Context, of *shard, r, after retrysafe.Record) error {
 	keep := retrysafe.Retention{Replay: 1, Key: max(1, after.KeyLeft), Audit: max(1, after.AuditLeft)}
 	got, err := s.claimIn(ctx, of, retrysafe.ClaimParams{
 		Key: r.Key, Fingerprint: r.Fingerprint, Owner: retrysafe.NewOwner(), Lease: time.Minute, Keep: keep, TakeOver: true,
@@ -119,14 +126,12 @@ func (s *Store) purgeLike(ctx context.Context, d retrysafe.Digest, ended, of *sh
 	case err != nil:
 		return err
 	case got.Verdict == retrysafe.InFlight:
-		return of.explain(fmt.Errorf("purge %s: %w: its lease runs for another %v; repeat the call then", d,
+		return of.explain(fmt.Errorf("%w: its lease runs for another %v; repeat the call then",
 			retrysafe.ErrNotEnded, got.Record.LeaseLeft))
 	case got.Verdict == retrysafe.Acquired:
-		if err := of.Store.Complete(ctx, got.Lease, after.Result, keep); err != nil {
-			return of.explain(err)
-		}
+		return of.explain(of.Store.Complete(ctx, got.Lease, after.Result, keep))
 	}
-	return of.purge(ctx, d, step)
+	return nil
 }
 
 // EndLease ends the lease on the key's shard, during a move on both. It returns errors.ErrUnsupported if a shard of the

@@ -26,8 +26,8 @@ type Options struct {
 	Move *Move
 }
 
-// Store implements retrysafe.Store over its shards, and Sweeper, Watcher, Inspector, Purger and RiskReporter as far as
-// they do. It is safe for concurrent use, starts no goroutine, and needs no Close.
+// Store implements retrysafe.Store over its shards, and Sweeper, Watcher, Inspector, Purger, Reopener and RiskReporter
+// as far as they do. It is safe for concurrent use, starts no goroutine, and needs no Close.
 type Store struct {
 	old    []*shard
 	next   []*shard // of a move; nil: there is none
@@ -45,6 +45,7 @@ var (
 	_ retrysafe.Inspector    = (*Store)(nil)
 	_ retrysafe.Walker       = (*Store)(nil)
 	_ retrysafe.Purger       = (*Store)(nil)
+	_ retrysafe.Reopener     = (*Store)(nil)
 	_ retrysafe.RiskReporter = (*Store)(nil)
 )
 

@@ -23,7 +23,7 @@ type Options struct {
 	aged *atomic.Int64
 }
 
-// Store implements retrysafe.Store, Sweeper, Watcher, Inspector and Purger on a SQLite file. It is safe for
+// Store implements retrysafe.Store, Sweeper, Watcher, Inspector, Purger and Reopener on a SQLite file. It is safe for
 // concurrent use.
 type Store struct {
 	path    string
@@ -47,6 +47,7 @@ var (
 	_ retrysafe.Watcher   = (*Store)(nil)
 	_ retrysafe.Inspector = (*Store)(nil)
 	_ retrysafe.Purger    = (*Store)(nil)
+	_ retrysafe.Reopener  = (*Store)(nil)
 )
 
 // Open opens the store in the file at path, and makes the file, readable by its owner alone, if there is none. Its

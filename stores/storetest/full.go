@@ -58,7 +58,7 @@ var fullRules = []fullRule{
 		"full store answers keys that are there",
 		"A store at its limit refuses new keys with ErrStoreFull, and answers for those that it has.",
 		func(k *kit, full func()) {
-			k.finish("done", "answer", keepLonger)
+			done := k.finish("done", "answer", keepLonger)
 			k.take("running")
 			k.must("Extend", k.store.Extend(k.ctx, k.take("abandoned"), 0))
 			full()
@@ -73,6 +73,11 @@ var fullRules = []fullRule{
 			if p, ok := k.store.(retrysafe.Purger); ok {
 				k.must("Purge", p.Purge(k.ctx, params("done").Key.Digest(), step(retrysafe.AuditStepPrefix+"1", "")))
 				k.replays("done", "")
+			}
+			if r, ok := k.store.(retrysafe.Reopener); ok {
+				k.must("Reopen", r.Reopen(k.ctx, done.Key.Digest(), done.Fence, step(retrysafe.AuditStepPrefix+"2", "")))
+				k.complete(k.take("done"), "second answer", keepLonger)
+				k.replays("done", "second answer")
 			}
 			k.full("another")
 		},

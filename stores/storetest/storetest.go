@@ -6,15 +6,15 @@
 //	}
 //
 // Each rule is a subtest with a name and the sentence that it checks. Rules for Sweeper, Watcher, Inspector, Walker,
-// Purger, Finder and SightingKeeper run if the store implements them, rules for durability if the harness can reopen it. No rule sleeps: time
-// passes by Harness.Age. Run the suite with -race.
+// Purger, Reopener, Finder and SightingKeeper run if the store implements them, rules for durability if the harness can
+// reopen it. No rule sleeps: time passes by Harness.Age. Run the suite with -race.
 //
-// RunServer has the rules for stores on a server that several processes share: what their Stores owe each other, and what
-// becomes of calls when the server or a connection fails.
+// RunServer has the rules for stores on a server that several processes share: what their Stores owe each other, and
+// what becomes of calls when the server or a connection fails.
 //
 // RunInTx has the rules for stores with InTx, whose completions share a transaction with what the work writes, and
-// RunCompleteTx those for stores with CompleteTx, where the work ends the transaction. A store without them does not call
-// them.
+// RunCompleteTx those for stores with CompleteTx, where the work ends the transaction. A store without them does not
+// call them.
 package storetest
 
 import (
@@ -110,6 +110,10 @@ func rulesFor(h Harness, s retrysafe.Store) []rule {
 	_, purges := s.(retrysafe.Purger)
 	if _, inspects := s.(retrysafe.Inspector); purges && inspects {
 		rules = append(rules, purgerRules...)
+	}
+	_, reopens := s.(retrysafe.Reopener)
+	if _, inspects := s.(retrysafe.Inspector); reopens && inspects {
+		rules = append(rules, reopenerRules...)
 	}
 	if _, ok := s.(retrysafe.LeaseEnder); ok {
 		rules = append(rules, enderRules...)

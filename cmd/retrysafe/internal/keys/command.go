@@ -20,6 +20,7 @@ type Cmd struct {
 	List    listCmd    `cmd:"" help:"List keys: by default those whose outcome is unknown."`
 	Show    showCmd    `cmd:"" help:"Show the record of one key: attempts, steps, times, decisions, and on request the answer."`
 	Resolve resolveCmd `cmd:"" help:"Decide the outcome of a key whose outcome is unknown: what every retry gets from now on."`
+	Reopen  reopenCmd  `cmd:"" help:"Make an operation that has ended run again at its next retry. What it did is not undone, and happens twice."`
 	Purge   purgeCmd   `cmd:"" help:"Delete stored answers before their retention has passed. The keys stay taken."`
 }
 
@@ -34,6 +35,7 @@ Examples:
     retrysafe keys show 0f6c2a5d9e1b4c7f8a3d6e5b4c2f1a09 --store keys.db
     retrysafe keys show order-17 --store keys.db     # the key that the client sent
     retrysafe keys resolve 0f6c2a5d9e1b4c7f8a3d6e5b4c2f1a09 --store keys.db --fail --reason 'no charge at the bank'
+    retrysafe keys resolve --all --older-than 1h --limit 50 --store keys.db --fail --reason 'outage of 12 May'
 
 DIGEST identifies a key without showing it. The log has it as key=…, and refusals as instance. With the key that
 the client sent, keys show finds the digest; it reads every record for that, unless --scope is given.

@@ -1,16 +1,17 @@
-// Package keys is what operators can do with the keys of a store: list them, look at one, resolve one whose outcome is
-// unknown, and purge stored answers. It has the command retrysafe keys, and what a proxy serves for it.
+// Package keys is what operators can do with the keys of a store: list them, look at one, resolve those whose outcome
+// is unknown, purge stored answers, and reopen what is to run again. It has the command retrysafe keys, and what a
+// proxy serves for it.
 //
 // Local does this in the process that has the store open. Remote sends requests to that process over a Unix domain
 // socket, because only one process at a time can open a SQLite file. Listen listens beside the file; only the user
 // who runs that process, and root, may connect.
 //
 //	keys.go     the interface Keys, and its values
-//	local.go    Local: List and Show; local_resolve.go: Resolve and Purge
+//	local.go    Local: List and Show; local_resolve.go: Resolve, Purge and Reopen
 //	wire.go     Remote, and the Handler that it talks to
 //	socket.go   the socket beside the file
 //	command.go  the command: it opens the store, or connects to the proxy that has its file open. list.go, show.go,
-//	            resolve.go and purge.go have a command each.
+//	            resolve.go, purge.go and reopen.go have a command each. bulk.go: many keys in one call
 package keys
 
 import (
@@ -31,11 +32,13 @@ type Keys interface {
 	Resolve(ctx context.Context, d Decision) (Record, error)
 	// Purge deletes the stored answer of a key that has ended.
 	Purge(ctx context.Context, d Decision) (Purged, error)
+	// Reopen makes the operation of a key that has ended run again at its next retry.
+	Reopen(ctx context.Context, d Decision) (Record, error)
 }
 
-// States of a record as operators see it. A pending record is in flight, or its lease has run out: then it is abandoned,
-// or, if the service behind the proxy completes such keys in its own transaction, uncommitted. The retry of an
-// uncommitted key runs the operation, so that no operator has to decide.
+// States of a record as operators see it. A pending record is in flight, or its lease has run out: then it is
+// abandoned, or, if the service behind the proxy completes such keys in its own transaction, uncommitted. The retry of
+// an uncommitted key runs the operation, so that no operator has to decide.
 const (
 	Abandoned   = "abandoned"
 	Uncommitted = "uncommitted"
@@ -79,7 +82,7 @@ type Look struct {
 	Answer bool `json:"answer,omitempty"`
 }
 
-// Decision is what an operator has decided about a key, and why. Purge looks at neither Action nor Answer.
+// Decision is what an operator has decided about a key, and why. Purge and Reopen look at neither Action nor Answer.
 type Decision struct {
 	Digest string                  `json:"digest"`
 	Action retrysafe.ResolveAction `json:"action,omitempty"`
@@ -158,8 +161,9 @@ const (
 	CodeInFlight = "in-flight"    // an attempt is working on the key
 	CodeEnded    = "ended"        // the key has an answer already
 	CodeReleased = "released"     // the key is free for the same request
-	CodeNotEnded = "not-ended"    // the key has no answer that could be purged
+	CodeNotEnded = "not-ended"    // the key has no answer that could be purged or reopened
 	CodeChanged  = "changed"      // another attempt or operator changed the key first
+	codeTooMany  = "too-many"     // more keys are selected than the operator expects
 	codeFailed   = "store-failed" // anything else
 )
 

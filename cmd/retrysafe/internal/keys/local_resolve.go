@@ -67,6 +67,8 @@ func refusalOf(err error, digest retrysafe.Digest, known retrysafe.Record) error
 		e.Code = CodeInvalid
 	case errors.Is(err, retrysafe.ErrKeyUnknown):
 		return noKey(digest)
+	case errors.Is(err, retrysafe.ErrNotEnded) && known.State.Ended(): // when it was read
+		e.Code = CodeChanged
 	case errors.Is(err, retrysafe.ErrNotEnded):
 		e.Code = CodeNotEnded
 		e.Message = fmt.Sprintf("key %s is %s: only the answer of a key that has ended can be purged; nothing was "+
@@ -119,6 +121,40 @@ func (l Local) Purge(ctx context.Context, d Decision) (Purged, error) {
 		return Purged{}, refusalOf(err, digest, known)
 	}
 	return Purged{Bytes: bytes}, nil
+}
+
+// Reopen implements Keys. The record is the one from then on; with DryRun it is the one that is there.
+func (l Local) Reopen(ctx context.Context, d Decision) (Record, error) {
+	digest, err := ParseDigest(d.Digest)
+	if err != nil {
+		return Record{}, err
+	}
+	known, err := l.Guard.Reopen(ctx, digest, retrysafe.Reopening{Reason: d.Reason, By: d.By, DryRun: d.DryRun})
+	if err != nil {
+		return Record{}, notReopened(err, digest, known)
+	}
+	return detailed(known, false), nil
+}
+
+// notReopened says why, and what to do instead.
+func notReopened(err error, digest retrysafe.Digest, known retrysafe.Record) error {
+	e := &Error{Code: CodeNotEnded}
+	switch state := stateOf(known); {
+	case errors.Is(err, retrysafe.ErrKeyUnknown) && known.State.Ended() && known.KeyLeft == 0:
+		e.Code = CodeNoKey
+		e.Message = "is free already: its retention has ended, and the next request with it runs as if it were new"
+	case !errors.Is(err, retrysafe.ErrNotEnded) || known.State.Ended():
+		return refusalOf(err, digest, known)
+	case state == InFlight:
+		e.Code, e.LeaseLeft = CodeInFlight, known.LeaseLeft.Seconds()
+		e.Message = "is in flight: wait until it has ended"
+	case state == Released, state == Uncommitted:
+		e.Message = "is " + state + ": the next retry of the same request runs the operation anyway"
+	default:
+		e.Message = "is abandoned: nobody knows whether it ran. Find out, then decide with keys resolve"
+	}
+	e.Message = fmt.Sprintf("key %s %s. Nothing was changed", digest, e.Message)
+	return e
 }
 
 // storedBytes is how much a purge deletes.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
@@ -12,7 +13,7 @@ import (
 type purgeCmd struct {
 	storeFlags
 	decisionFlags
-	Digests   []string      `arg:"" optional:"" name:"digest" help:"Digests of keys that have ended."`
+	namedKeys
 	Scope     *string       `placeholder:"SCOPE" help:"All ended keys of this scope, as keys list shows it."`
 	OlderThan time.Duration `placeholder:"720h" help:"All ended keys that were first claimed at least this long ago; with --scope, only those of the scope."`
 }
@@ -36,13 +37,8 @@ type purgedJSON struct {
 	Bytes  int  `json:"bytes"`
 	DryRun bool `json:"dry_run"`
 	// Empty are keys whose answers had been dropped before, or never kept.
-	Empty  int              `json:"empty"`
-	Errors []purgeErrorJSON `json:"errors,omitempty"`
-}
-
-type purgeErrorJSON struct {
-	Digest string `json:"digest"`
-	Error  *Error `json:"error"`
+	Empty  int         `json:"empty"`
+	Errors []bulkError `json:"errors,omitempty"`
 }
 
 // Run purges the keys that were named, or all that are selected.
@@ -57,13 +53,12 @@ func (c purgeCmd) Run(s *cli.Streams) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	for _, text := range c.Digests { // all of them before any is purged
-		if _, err := ParseDigest(text); err != nil {
-			return cli.Refuse(err)
-		}
+	digests, _, err := c.read(os.Stdin)
+	if err != nil {
+		return err
 	}
 	return c.with(func(ctx context.Context, keys Keys) error {
-		result, err := c.purge(ctx, keys)
+		result, err := c.purge(ctx, keys, s, digests)
 		if c.JSON {
 			err = errors.Join(err, cli.PrintJSON(s.Out, result))
 		} else {
@@ -81,40 +76,49 @@ func (c purgeCmd) Run(s *cli.Streams) error {
 	})
 }
 
-// purge goes through the keys. An error about one of them does not end it.
-func (c purgeCmd) purge(ctx context.Context, keys Keys) (purgedJSON, error) {
+// purge goes through the keys.
+func (c purgeCmd) purge(ctx context.Context, keys Keys, s *cli.Streams, digests []string) (purgedJSON, error) {
 	result := purgedJSON{DryRun: c.DryRun}
-	one := func(digest string) error {
+	b := &bulk{Streams: s, verb: "purged", dryRun: c.DryRun, quiet: true}
+	purge := func(ctx context.Context, digest string) (any, error) {
 		p, err := keys.Purge(ctx, Decision{Digest: digest, Reason: c.Reason, By: c.by(), DryRun: c.DryRun})
-		told := (*Error)(nil)
 		switch {
-		case errors.As(err, &told) && told.Code != CodeInvalid:
-			result.Errors = append(result.Errors, purgeErrorJSON{digest, told})
-			return nil
 		case err != nil:
-			return fmt.Errorf("after %s: %w", keysInState(result.Purged, All), err)
 		case p.Bytes == 0:
 			result.Empty++
 		default:
 			result.Purged++
 			result.Bytes += p.Bytes
 		}
-		return nil
+		return nil, err
 	}
-	for _, digest := range c.Digests {
-		if err := one(digest); err != nil {
-			return result, err
+	err := b.each(ctx, digests, purge)
+	if err == nil && len(c.Digests) == 0 {
+		err = c.purgeListed(ctx, keys, b, purge)
+	}
+	result.Errors = b.failed
+	return result, errors.Join(err, b.err)
+}
+
+// purgeListed purges the keys that are selected, a page at a time.
+func (c purgeCmd) purgeListed(
+	ctx context.Context, keys Keys, b *bulk, purge func(context.Context, string) (any, error),
+) error {
+	q := Query{State: All, Scope: c.Scope, MinAge: c.OlderThan}
+	for {
+		page, err := keys.List(ctx, q)
+		if err != nil {
+			return fmt.Errorf("after %s: %w", b.sum(), err)
 		}
-	}
-	if len(c.Digests) > 0 {
-		return result, nil
-	}
-	_, err := eachListed(ctx, keys, Query{State: All, Scope: c.Scope, MinAge: c.OlderThan},
-		func(r Record) (bool, error) {
-			if r.State != Succeeded && r.State != Failed {
-				return true, nil
+		var digests []string
+		for _, r := range page.Keys {
+			if r.State == Succeeded || r.State == Failed {
+				digests = append(digests, r.Digest)
 			}
-			return true, one(r.Digest)
-		})
-	return result, err
+		}
+		if err := b.each(ctx, digests, purge); err != nil || b.err != nil || page.Next == 0 {
+			return err
+		}
+		q.Before = page.Next
+	}
 }

@@ -1,6 +1,7 @@
 package keys
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"os/user"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
@@ -52,7 +54,8 @@ func (f decisionFlags) by() string {
 type resolveCmd struct {
 	storeFlags
 	decisionFlags
-	Digest   string   `arg:"" help:"The key's digest, from the log (key=…), a refusal (instance) or keys list."`
+	namedKeys
+	allKeys
 	Complete string   `placeholder:"FILE" xor:"decision" help:"The operation happened: every retry gets the answer whose body is in FILE (- is standard input). Needs --status."`
 	Fail     bool     `xor:"decision" help:"It did not happen, or was undone: every retry is told so, and that it needs a new key."`
 	Release  bool     `xor:"decision" help:"It did not happen: the next retry runs it. If it did happen, it happens twice."`
@@ -80,17 +83,41 @@ Examples:
         --complete answer.json --status 201 --reason 'charge ch_17 is in the dashboard'
     retrysafe keys resolve 0f6c2a5d9e1b4c7f8a3d6e5b4c2f1a09 --store keys.db --fail --reason 'no charge at the bank'
 
+With several digests, with - for digests on standard input, or with --all, the same decision is made about many
+keys: without --yes the command only says what it would do. A key that cannot be resolved does not stop the
+others, and a signal stops the command between two keys.
+
+    retrysafe keys resolve --all --scope tenant-17 --older-than 1h --limit 50 --store keys.db \
+        --release --reason 'the service was down: nothing ran'
+
 With a status of 400 or more, --complete stores a failure in your API's own words. The answer is stored as an
 HTTP response: complete keys of gRPC, of consumers and of functions with Guard.Resolve in the service that
 uses them. --fail and --release work for those keys too.`
 }
 
-// Run resolves the key.
+// allKeys select the keys whose outcome is unknown.
+type allKeys struct {
+	All       bool          `help:"All keys whose outcome is unknown. Needs --limit; with --scope and --older-than only some of them."`
+	Scope     *string       `placeholder:"SCOPE" help:"With --all: only keys of this scope, as keys list shows it."`
+	OlderThan time.Duration `placeholder:"1h" help:"With --all: only keys that were first claimed at least this long ago."`
+	Limit     cli.Limit     `placeholder:"N" help:"With --all: if more keys than this are selected, change none of them."`
+	Yes       bool          `help:"With several keys: carry the decision out. Without it, the command says what it would do and changes nothing."`
+}
+
+// Run resolves the key, or the keys.
 func (c resolveCmd) Run(s *cli.Streams) error {
 	d, err := c.decision(os.Stdin)
 	if err != nil {
 		return err
 	}
+	digests, listed, err := c.read(os.Stdin)
+	switch {
+	case err != nil:
+		return err
+	case c.All || listed || len(digests) > 1:
+		return c.resolveAll(s, d, digests)
+	}
+	d.Digest = digests[0]
 	err = c.with(func(ctx context.Context, keys Keys) error {
 		r, err := keys.Resolve(ctx, d)
 		if err != nil {
@@ -101,7 +128,72 @@ func (c resolveCmd) Run(s *cli.Streams) error {
 		}
 		return printResolved(s.Out, d, r)
 	})
-	return c.report(s, c.Digest, err)
+	return c.report(s, c.Digests[0], err)
+}
+
+// resolveAll makes the same decision about many keys.
+func (c resolveCmd) resolveAll(s *cli.Streams, d Decision, digests []string) error {
+	d.DryRun = c.DryRun || !c.Yes
+	verb := map[retrysafe.ResolveAction]string{
+		retrysafe.ResolveFail: "resolved as failed", retrysafe.ResolveRelease: "released",
+	}[d.Action]
+	if verb == "" {
+		return cli.Refusef("--complete gives every retry the same answer: name one key")
+	}
+	b := &bulk{Streams: s, json: c.JSON, verb: verb, dryRun: d.DryRun}
+	err := c.with(func(ctx context.Context, keys Keys) (err error) {
+		if c.All {
+			if digests, err = c.selected(ctx, keys, newProgress(s)); err != nil {
+				return err
+			}
+		}
+		return b.each(ctx, digests, func(ctx context.Context, digest string) (any, error) {
+			d := d
+			d.Digest = digest
+			r, err := keys.Resolve(ctx, d)
+			return map[string]any{"digest": digest, "action": d.Action, "dry_run": d.DryRun, "record": r}, err
+		})
+	})
+	if err == nil {
+		next := "of each is told that the operation was not executed and will not run under its key"
+		if d.Action == retrysafe.ResolveRelease {
+			next = "of each runs the operation. If the earlier attempt had its effect, or still has it, it happens twice"
+		}
+		err = b.printConsequence(b.sum(), next, !c.DryRun)
+	}
+	return errors.Join(err, b.result())
+}
+
+// selected lists the keys before one is changed, so that it is known how many there are.
+func (c allKeys) selected(ctx context.Context, keys Keys, p *progress) (digests []string, err error) {
+	defer p.end()
+	query := Query{State: Abandoned, Scope: c.Scope, MinAge: c.OlderThan}
+	_, err = eachListed(ctx, keys, query, func(r Record) (bool, error) {
+		if len(digests) == int(c.Limit) {
+			return false, &Error{Code: codeTooMany, Message: fmt.Sprintf("more than %s are selected: see keys list, and select "+
+				"fewer or raise --limit. Nothing was changed", keysInState(int(c.Limit), Abandoned))}
+		}
+		digests = append(digests, r.Digest)
+		p.tell(keysInState(len(digests), Abandoned) + " found")
+		return true, nil
+	})
+	return digests, err
+}
+
+func (c resolveCmd) checkSelection() error {
+	selects := c.Scope != nil || c.OlderThan != 0 || c.Limit != 0
+	switch {
+	case c.All == (len(c.Digests) > 0):
+		return cli.Refusef("name the digests of keys, - to read them from standard input, or --all with --limit")
+	case selects && !c.All:
+		return cli.Refusef("--scope, --older-than and --limit belong to --all: they select keys whose outcome is unknown")
+	case c.All && c.Limit <= 0:
+		return cli.Refusef("--all needs --limit, the most keys that you expect, as in --limit 50: if there are more, none " +
+			"is changed. See keys list")
+	case c.OlderThan < 0:
+		return cli.Refusef("--older-than must not be negative")
+	}
+	return nil
 }
 
 // report prints an error about the key as JSON too, if JSON was asked for.
@@ -115,8 +207,8 @@ func (f decisionFlags) report(s *cli.Streams, digest string, err error) error {
 
 // decision reads the flags and the file.
 func (c resolveCmd) decision(stdin io.Reader) (Decision, error) {
-	d := Decision{Digest: c.Digest, Reason: c.Reason, By: c.by(), DryRun: c.DryRun}
-	if err := c.check(); err != nil {
+	d := Decision{Reason: c.Reason, By: c.by(), DryRun: c.DryRun}
+	if err := cmp.Or(c.check(), c.checkSelection()); err != nil {
 		return d, err
 	}
 	if c.Complete == "" && (c.Status != 0 || len(c.Header) > 0) {

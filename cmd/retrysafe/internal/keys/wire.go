@@ -16,6 +16,7 @@ const (
 	showPath    = "/keys/show"
 	resolvePath = "/keys/resolve"
 	purgePath   = "/keys/purge"
+	reopenPath  = "/keys/reopen"
 
 	// maxRequest is the largest request that is read: an answer that is stored by hand is in it.
 	maxRequest = 64 << 20
@@ -28,6 +29,7 @@ func Handler(keys Keys) http.Handler {
 	mux.Handle("POST "+showPath, serve(keys.Show))
 	mux.Handle("POST "+resolvePath, serve(keys.Resolve))
 	mux.Handle("POST "+purgePath, serve(keys.Purge))
+	mux.Handle("POST "+reopenPath, serve(keys.Reopen))
 	return mux
 }
 
@@ -107,6 +109,11 @@ func (r *Remote) Resolve(ctx context.Context, d Decision) (Record, error) {
 // Purge implements Keys.
 func (r *Remote) Purge(ctx context.Context, d Decision) (Purged, error) {
 	return post[Purged](ctx, r, purgePath, d)
+}
+
+// Reopen implements Keys.
+func (r *Remote) Reopen(ctx context.Context, d Decision) (Record, error) {
+	return post[Record](ctx, r, reopenPath, d)
 }
 
 // post posts an argument and reads the result.

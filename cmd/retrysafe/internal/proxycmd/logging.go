@@ -68,7 +68,7 @@ func logTrouble(log *slog.Logger, do slog.Attr) retrysafe.Observer {
 	return retrysafe.ObserverFunc(func(ctx context.Context, e retrysafe.Event) {
 		level, message := slog.LevelWarn, "trouble"
 		switch e.Kind {
-		case retrysafe.KeyResolved, retrysafe.KeyPurged:
+		case retrysafe.KeyResolved, retrysafe.KeyPurged, retrysafe.KeyReopened:
 			level, message = slog.LevelInfo, "decision"
 		case retrysafe.WorkUnknown, retrysafe.LeaseTaken, retrysafe.SaveFailed, retrysafe.SavedLate, retrysafe.SaveAbandoned,
 			retrysafe.CompletionMissing, retrysafe.AnswerDiscarded, retrysafe.StoreFailed, retrysafe.RanUnprotected,

@@ -1,0 +1,195 @@
+package keys
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
+)
+
+// namedKeys are the keys that a decision is about, by digest.
+type namedKeys struct {
+	Digests []string `arg:"" optional:"" name:"digest" help:"Digests of keys, from the log (key=…), a refusal (instance) or keys list; - reads them from standard input, one a line."`
+}
+
+// read returns the digests, each once, and whether they came from standard input.
+func (n namedKeys) read(stdin io.Reader) (digests []string, listed bool, err error) {
+	digests, where := n.Digests, "digest"
+	if listed = slices.Contains(n.Digests, "-"); listed {
+		if len(n.Digests) > 1 {
+			return nil, true, cli.Refusef("- reads all digests from standard input: name no others beside it")
+		}
+		digests, where = nil, "standard input, digest"
+		for lines := bufio.NewScanner(stdin); ; {
+			if !lines.Scan() {
+				if err := lines.Err(); err != nil {
+					return nil, true, cli.Refusef("standard input: %w", err)
+				}
+				break
+			}
+			if line := strings.TrimSpace(lines.Text()); line != "" {
+				digests = append(digests, line)
+			}
+		}
+	}
+	seen, once := map[string]bool{}, []string(nil)
+	for i, text := range digests { // all of them before a key is changed
+		d, err := ParseDigest(text)
+		if err != nil {
+			return nil, listed, cli.Refusef("%s %d: %w", where, i+1, err)
+		}
+		if !seen[d.String()] {
+			seen[d.String()] = true
+			once = append(once, d.String())
+		}
+	}
+	return once, listed, nil
+}
+
+// bulk makes a decision about one key after the other, and tells of each. An error about one key does not end it.
+type bulk struct {
+	*cli.Streams
+	json bool
+	// verb is what was done to a key: "released".
+	verb   string
+	dryRun bool
+	// quiet leaves out the line of each key that was changed.
+	quiet bool
+
+	done   int
+	failed []bulkError
+	err    error // why the rest was left as it was
+}
+
+type bulkError struct {
+	Digest string `json:"digest"`
+	Error  *Error `json:"error"`
+}
+
+const (
+	// graceOfOne is how long a key that is being changed has after a signal.
+	graceOfOne = 15 * time.Second
+	// maxStoreFailures is after how many keys in a row a store counts as down.
+	maxStoreFailures = 3
+)
+
+// each changes the keys. A signal, which ends ctx, ends it between two of them. change returns what is printed as JSON
+// of a key that was changed.
+func (b *bulk) each(ctx context.Context, digests []string, change func(context.Context, string) (any, error)) error {
+	running, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(graceOfOne, end) })()
+	p, down := newProgress(b.Streams), 0
+	for i, digest := range digests {
+		if ctx.Err() != nil {
+			b.err = errors.New("stopped by a signal")
+			break
+		}
+		result, err := change(running, digest)
+		told := (*Error)(nil)
+		switch {
+		case err == nil:
+			down = 0
+			if err := b.tell(digest, result); err != nil {
+				return err
+			}
+		case errors.As(err, &told) && told.Code == CodeInvalid:
+			return err
+		default:
+			told = asError(err)
+			if down++; told.Code != codeFailed {
+				down = 0
+			}
+			if err := b.tellError(bulkError{digest, told}); err != nil {
+				return err
+			}
+		}
+		if down == maxStoreFailures {
+			b.err = fmt.Errorf("the store failed for %d keys in a row", down)
+			break
+		}
+		p.tell(fmt.Sprintf("%d of %d keys", i+1, len(digests)))
+	}
+	p.end()
+	if b.err != nil {
+		b.err = fmt.Errorf("%w: %s, %d failed; the rest is as it was, and the same command goes on with it", b.err, b.sum(),
+			len(b.failed))
+	}
+	return nil
+}
+
+// sum says how many keys were changed.
+func (b *bulk) sum() string { return keysInState(b.done, All) + " " + b.verb }
+
+func (b *bulk) tell(digest string, result any) error {
+	b.done++
+	switch {
+	case b.json && result != nil:
+		return cli.PrintJSON(b.Out, result)
+	case b.json || b.quiet:
+		return nil
+	}
+	would := ""
+	if b.dryRun {
+		would = "would be "
+	}
+	_, err := fmt.Fprintf(b.Out, "%s  %s%s\n", digest, would, b.verb)
+	return err
+}
+
+func (b *bulk) tellError(e bulkError) error {
+	b.failed = append(b.failed, e)
+	switch {
+	case b.quiet:
+		return nil
+	case b.json:
+		return cli.PrintJSON(b.Out, e)
+	}
+	_, err := fmt.Fprintf(b.Out, "%s  not %s: %s\n", e.Digest, b.verb, e.Error.Message)
+	return err
+}
+
+// result is the error of the whole command: nil if every key was changed.
+func (b *bulk) result() error {
+	if b.err == nil && len(b.failed) > 0 {
+		return fmt.Errorf("%d of %s could not be %s", len(b.failed), keysInState(b.done+len(b.failed), All), b.verb)
+	}
+	return b.err
+}
+
+// progress tells a user at a terminal how far a command is that takes long, unless its results are shown there too.
+type progress struct {
+	w    io.Writer // nil: nobody looks
+	last time.Time
+	told bool
+}
+
+func newProgress(s *cli.Streams) *progress {
+	p := &progress{last: time.Now()}
+	if cli.IsTerminal(s.Err) && !cli.IsTerminal(s.Out) {
+		p.w = s.Err
+	}
+	return p
+}
+
+// tell shows the text, once a second at most.
+func (p *progress) tell(text string) {
+	if p.w == nil || time.Since(p.last) < time.Second {
+		return
+	}
+	p.last, p.told = time.Now(), true
+	fmt.Fprintf(p.w, "\r\x1b[K%s", text)
+}
+
+// end clears the line.
+func (p *progress) end() {
+	if p.told {
+		fmt.Fprint(p.w, "\r\x1b[K")
+	}
+}
