@@ -31,7 +31,7 @@ func encrypt(t testing.TB, inner retrysafe.Store) retrysafe.Store {
 	return cryptstore.New(inner, cryptstore.NewKeyring(newKeyset(t)), cryptstore.Options{})
 }
 
-// The whole contract, around a store in memory. Seen to fail with SealStep left out of Checkpoint and open out of Claim.
+// The whole contract, around a store in memory. Seen to fail with open taken out of Claim.
 func TestContractAroundMemory(t *testing.T) {
 	var passed atomic.Int64
 	start := time.Now()

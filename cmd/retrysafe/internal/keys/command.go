@@ -63,7 +63,7 @@ func (f storeFlags) with(do func(context.Context, Keys) error) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	keys, closeKeys, err := f.open(ctx, ref)
+	keys, closeKeys, err := f.openKeys(ctx, ref)
 	if err != nil {
 		return err
 	}
@@ -78,8 +78,8 @@ func (f storeFlags) with(do func(context.Context, Keys) error) error {
 	return errors.Join(err, closeKeys())
 }
 
-// open opens the store, or, if a proxy has its file open, connects to that proxy, which has the keys to decrypt with.
-func (f storeFlags) open(ctx context.Context, ref store.Ref) (Keys, func() error, error) {
+// openKeys opens the store, or, if a proxy has its file open, connects to that proxy, which has the keys to decrypt with.
+func (f storeFlags) openKeys(ctx context.Context, ref store.Ref) (Keys, func() error, error) {
 	opened, closeStore, err := ref.Open(ctx)
 	if errors.Is(err, sqlitestore.ErrInUse) {
 		return dialKeys(ctx, ref, err)
