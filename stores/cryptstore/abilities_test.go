@@ -18,7 +18,6 @@ func abilities(s retrysafe.Store) string {
 	return fmt.Sprintf("sweeps: %t, watches: %t, inspects: %t", sweeps, watches, inspects)
 }
 
-// Seen to fail with two cases of as swapped.
 func TestTheStoreCanWhatItsInnerStoreCan(t *testing.T) {
 	m := memstore.New(memstore.Options{})
 	type (

@@ -31,7 +31,7 @@ func encrypt(t testing.TB, inner retrysafe.Store) retrysafe.Store {
 	return cryptstore.New(inner, cryptstore.NewKeyring(newKeyset(t)), cryptstore.Options{})
 }
 
-// The whole contract, around a store in memory. Seen to fail with open taken out of Claim.
+// The whole contract, around a store in memory.
 func TestContractAroundMemory(t *testing.T) {
 	var passed atomic.Int64
 	start := time.Now()

@@ -25,7 +25,7 @@ func must(t testing.TB) func(k *cryptstore.Keyset, err error) *cryptstore.Keyset
 }
 
 // Two processes rotate the key one after the other, while clients send each request to both of them. No request runs
-// twice, and each retry is answered, at every stage. Seen to fail with the key promoted before the other process had it.
+// twice, and each retry is answered, at every stage.
 func TestRotationWithoutDowntime(t *testing.T) {
 	inner := memstore.New(memstore.Options{})
 	first := newKeyset(t)

@@ -81,8 +81,8 @@ func ways(s *sqlitestore.Store, db *sql.DB) map[string]retrysafe.Work {
 }
 
 // However an answer gets into the file, its bytes are in none of the files, and a retry gets it; without encryption they
-// are there. Seen to fail with SealResult returning r, with SealStep returning step, with seal taken out of complete in
-// control.go, and out of saveStep.
+// are there. Seen to fail with SealResult returning r, with SealStep returning step, and with seal taken out of complete in
+// control.go.
 func TestTheFileHasNoAnswer(t *testing.T) {
 	for _, encrypted := range []bool{true, false} {
 		path := filepath.Join(t.TempDir(), "store.db")
@@ -159,8 +159,8 @@ func (c *changed) Inspect(ctx context.Context, d retrysafe.Digest) ([]retrysafe.
 	return found, err
 }
 
-// A ciphertext is good in its place only, and nothing else in it. Seen to fail with the digest, with the kind and with the
-// rest taken out of place.data, and without the comparison of IsSealed in open. The Guard runs nothing for such a key, and
+// A ciphertext is good in its place only, and nothing else in it. Seen to fail with the digest and with the kind taken out
+// of place.data. The Guard runs nothing for such a key, and
 // fails with both errors.
 func TestAChangedRecordIsUnreadable(t *testing.T) {
 	inner := &changed{Store: memstore.New(memstore.Options{})}
@@ -211,8 +211,7 @@ func TestAChangedRecordIsUnreadable(t *testing.T) {
 }
 
 // A step is bound to its name and its key, and a key whose steps cannot be read is left as it was: nothing runs without
-// them. Seen to fail with giveBack returning nil: the key was in flight. With Release for both, an abandoned key was free
-// to be resumed by a request that must not.
+// them.
 func TestAKeyWithUnreadableStepsIsGivenBack(t *testing.T) {
 	for _, abandoned := range []bool{true, false} {
 		inner := &changed{Store: memstore.New(memstore.Options{})}
@@ -259,8 +258,7 @@ func plain(t testing.TB, inner retrysafe.Store, id, body string) {
 	}
 }
 
-// What becomes of plaintext is an option, and what looks like a ciphertext is never returned as an answer. Seen to fail
-// with PlaintextRefused taken out of unseal, and PlaintextWritten out of seal.
+// What becomes of plaintext is an option, and what looks like a ciphertext is never returned as an answer.
 func TestPlaintext(t *testing.T) {
 	inner, keys := memstore.New(memstore.Options{}), cryptstore.NewKeyring(newKeyset(t))
 	with := func(p cryptstore.Plaintext) retrysafe.Store {
@@ -293,7 +291,7 @@ func TestPlaintext(t *testing.T) {
 }
 
 // People's decisions stay readable without the key, and an answer that nobody can read can be purged: then a retry is told
-// that the work is done. Seen to fail with isTrail returning false, and without ErrUnreadable in newest.
+// that the work is done.
 func TestTheTrailIsReadableAndPurgeNeedsNoKey(t *testing.T) {
 	inner := memstore.New(memstore.Options{})
 	guard := retrysafe.New(encrypt(t, inner), retrysafe.Options{})

@@ -12,8 +12,7 @@ import (
 
 func TestMain(m *testing.M) { clitest.Main(m) }
 
-// A rotation by hand: each file decrypts what the one before has encrypted, and only its owner may read it. Seen to fail
-// with the mode 0o644 in newCmd, with os.O_EXCL taken out, and with Rotate that promotes.
+// A rotation by hand: each file decrypts what the one before has encrypted, and only its owner may read it.
 func TestRotationOfAFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "keyset.json")
 	run := func(says string, args ...string) string {
