@@ -67,6 +67,7 @@ var layers = []layer{
 	}, thirdParty: true},
 
 	{folder: "stores/storetest/...", may: []string{".", "stores/memstore"}},
+	{folder: "stores/cryptstore/...", may: []string{"."}, thirdParty: true},
 	{folder: "stores/memstore/...", may: []string{".", "internal/storekit"}},
 	{folder: "stores/...", may: []string{".", "internal/elapsed", "internal/storekit"}, thirdParty: true},
 	{folder: "retrysafetest/...", may: []string{".", "internal/storekit", "queuesafe", "stores/memstore"}},

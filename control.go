@@ -76,7 +76,7 @@ func (c AttemptControl) BeginTx(ctx context.Context) (inside context.Context, st
 // CompleteIn lets a store complete the attempt inside a database transaction of the work: save gets what there is to
 // write, writes it, and commits. When CompleteIn returns nil the attempt is over, and every request gets the saved
 // result, whatever the work returns afterwards. After [ErrResultTooLarge] save is called again, with a smaller result:
-// it returns that before it has written anything.
+// it returns that before it has written anything. What a [Sealer] has sealed is what save gets.
 //
 // It returns [ErrLeaseLost] if the attempt has already been completed or taken over, the capture function's error, or
 // what save returned; then nothing is completed. After an error of save that is marked [Unknown] the attempt is in
@@ -107,7 +107,13 @@ func (c AttemptControl) complete(s Store, save func(Lease, Result, Retention) er
 		return r, err
 	}
 	r = a.guard.fit(r, a.guard.policy.MaxResult)
-	err = r.saveBy(func(r Result) error { return save(a.lease, r, a.guard.policy.RetentionOf(r)) })
+	err = r.saveBy(func(r Result) error {
+		sealed, err := seal(a.guard.store, a.lease.Key, r, Sealer.SealResult)
+		if err != nil {
+			return err
+		}
+		return save(a.lease, sealed, a.guard.policy.RetentionOf(r))
+	})
 	if errors.Is(err, ErrLeaseLost) && !isStore(a.guard.store, s, a.lease.Key) {
 		err = fmt.Errorf("the transaction is one of a %T, and the attempt's Guard was made with another store, a %T: "+
 			"make the Guard with the store whose transaction completes the attempt, or, if the Guard's has shards, begin "+

@@ -190,6 +190,7 @@ func (g *Guard) newest(ctx context.Context, d Digest) (Record, error) {
 	defer call.End(nil)
 	found, err := inspector.Inspect(call, d)
 	switch {
+	case errors.Is(err, ErrUnreadable) && len(found) > 0: // how the key stands is known, and what cannot be read is left out
 	case err != nil:
 		return Record{}, fmt.Errorf("%w: %w", ErrStoreFailed, err)
 	case len(found) == 0:

@@ -222,7 +222,11 @@ func (a *Attempt) saveStep(kept *txSteps, name string, result any) ([]byte, erro
 	}
 	s := StepResult{Name: name, Data: data}
 	if kept != nil {
-		kept.add(s)
+		sealed, err := seal(a.guard.store, a.lease.Key, s, Sealer.SealStep)
+		if err != nil {
+			return nil, Unknown(fmt.Errorf("retrysafe: save step %q: %w", name, err))
+		}
+		kept.add(sealed)
 		return data, nil
 	}
 	if err := a.checkpoint(s); err != nil {

@@ -79,23 +79,55 @@ type Store interface {
 	Release(ctx context.Context, l Lease) error
 }
 
-// isStore reports whether s is outer, or the store inside of outer that has the key k, which methods Unwrap() Store and
-// StoreOf(Key) Store return.
-func isStore(outer, s Store, k Key) bool {
-	if reflect.TypeOf(outer).Comparable() && outer == s {
-		return true
+// Sealer is implemented by stores that wrap another one and change the content of records before that one keeps it:
+// stores/cryptstore encrypts it. A transaction of the work that completes the attempt in the inner store (InTx,
+// CompleteTx) bypasses the wrapper, so the Guard calls each Sealer among its store and those inside of it, the outermost
+// first. It finds them by methods Unwrap() Store and StoreOf(Key) Store, which every wrapper around a Sealer needs.
+//
+// Both methods leave their arguments unchanged. An error leaves the attempt uncompleted.
+type Sealer interface {
+	// SealResult returns what the inner store keeps instead of r.
+	SealResult(k Key, r Result) (Result, error)
+	// SealStep returns what the inner store keeps instead of s.
+	SealStep(k Key, s StepResult) (StepResult, error)
+}
+
+// seal returns v as each Sealer, from outer inwards, has it sealed. with is one of its methods.
+func seal[T any](outer Store, k Key, v T, with func(Sealer, Key, T) (T, error)) (T, error) {
+	for s := outer; s != nil; s = inside(s, k) {
+		if sealer, ok := s.(Sealer); ok {
+			var err error
+			if v, err = with(sealer, k, v); err != nil {
+				return v, err
+			}
+		}
 	}
-	switch outer := outer.(type) {
-	case interface{ Unwrap() Store }:
-		return isStore(outer.Unwrap(), s, k)
-	case interface{ StoreOf(Key) Store }:
-		return isStore(outer.StoreOf(k), s, k)
+	return v, nil
+}
+
+// isStore reports whether s is outer, or a store inside of outer that has the key k.
+func isStore(outer, s Store, k Key) bool {
+	for ; outer != nil; outer = inside(outer, k) {
+		if reflect.TypeOf(outer).Comparable() && outer == s {
+			return true
+		}
 	}
 	return false
 }
 
-// ClaimParams are the arguments of [Store.Claim]. All fields but TakeOver and Tags are required;
-// Fingerprint may be empty.
+// inside returns the store inside of s that has the key k, which methods Unwrap() Store and StoreOf(Key) Store return;
+// nil if there is none.
+func inside(s Store, k Key) Store {
+	switch s := s.(type) {
+	case interface{ Unwrap() Store }:
+		return s.Unwrap()
+	case interface{ StoreOf(Key) Store }:
+		return s.StoreOf(k)
+	}
+	return nil
+}
+
+// ClaimParams are the arguments of [Store.Claim]. All fields but TakeOver and Tags are required; Fingerprint may be empty.
 type ClaimParams struct {
 	Key Key
 	// Fingerprint of the request. Stores compare it byte for byte.
@@ -232,7 +264,8 @@ func (r Risk) String() string { return r.Setting + ": " + r.Loses + " " + r.Reme
 type Inspector interface {
 	// Inspect returns what is kept of a key, the newest record first: the one that takes part in claims, if there is
 	// one, and ended ones until their Audit window has passed. A record that never ended is not returned once its Key
-	// window has passed. If there are none, the slice is empty.
+	// window has passed. If there are none, the slice is empty. A store that cannot decrypt content returns the records
+	// without it, and an error that wraps ErrUnreadable.
 	Inspect(ctx context.Context, d Digest) ([]Record, error)
 	// List returns p.Limit of the records that Inspect would show, if there are so many, the newest first, without
 	// Meta, Body and steps.

@@ -18,6 +18,7 @@ require (
 	github.com/retrysafe/retrysafe v0.0.0
 	github.com/retrysafe/retrysafe/internal/yamlfile v0.0.0
 	github.com/retrysafe/retrysafe/observe/otelsafe v0.0.0
+	github.com/retrysafe/retrysafe/stores/cryptstore v0.0.0
 	github.com/retrysafe/retrysafe/stores/dynamostore v0.0.0
 	github.com/retrysafe/retrysafe/stores/mysqlstore v0.0.0
 	github.com/retrysafe/retrysafe/stores/natsstore v0.0.0
@@ -58,6 +59,7 @@ require (
 	github.com/klauspost/compress v1.20.3 // indirect
 	github.com/nats-io/nkeys v0.4.16 // indirect
 	github.com/nats-io/nuid v1.0.1 // indirect
+	github.com/tink-crypto/tink-go/v2 v2.9.0 // indirect
 	go.opentelemetry.io/otel/exporters/otlp/otlptrace v1.47.0 // indirect
 	golang.org/x/crypto v0.57.0 // indirect
 	google.golang.org/genproto/googleapis/api v0.0.0-20260928230214-8a89bd6388cc // indirect
@@ -101,6 +103,7 @@ replace (
 	github.com/retrysafe/retrysafe/internal/yamlfile => ../../internal/yamlfile
 	github.com/retrysafe/retrysafe/observe/otelsafe => ../../observe/otelsafe
 	github.com/retrysafe/retrysafe/probe => ../../probe
+	github.com/retrysafe/retrysafe/stores/cryptstore => ../../stores/cryptstore
 	github.com/retrysafe/retrysafe/stores/dynamostore => ../../stores/dynamostore
 	github.com/retrysafe/retrysafe/stores/mysqlstore => ../../stores/mysqlstore
 	github.com/retrysafe/retrysafe/stores/natsstore => ../../stores/natsstore

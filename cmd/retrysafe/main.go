@@ -5,7 +5,7 @@
 //	internal/store     opens a store from its URL; the commands store, migrate, check and sweep
 //	internal/keys      the command keys, in this process or through a running proxy
 //	internal/proxycmd, internal/probecmd, internal/profilecmd, internal/execcmd, internal/outboxcmd, internal/reportcmd,
-//	internal/demo      a command each
+//	internal/keysetcmd, internal/demo  a command each
 //	internal/cli       what all of them share: streams, exit codes, text, tables
 //	internal/config    the proxy's YAML file
 //	internal/jwtscope  callers by their verified tokens
@@ -39,6 +39,7 @@ import (
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/demo"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/execcmd"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/keys"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/keysetcmd"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/outboxcmd"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/probecmd"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/profilecmd"
@@ -57,6 +58,7 @@ type commands struct {
 	Sweep      store.SweepCmd   `cmd:"" help:"Delete records past their retention from a store."`
 	Keys       keys.Cmd         `cmd:"" help:"List and show keys, and resolve those whose outcome is unknown."`
 	Store      store.Cmd        `cmd:"" help:"Move keys to another store, or to more shards, while proxies run."`
+	Keyset     keysetcmd.Cmd    `cmd:"" help:"Make and rotate the keys with which answers are encrypted."`
 	Outbox     outboxcmd.Cmd    `cmd:"" help:"List the dead letters of an outbox, and redeliver or drop them."`
 	Exec       execcmd.Cmd      `cmd:"" help:"Run a command at most once for a key: cron jobs, deployments, steps of a pipeline."`
 	Report     reportcmd.Cmd    `cmd:"" help:"Say what proxies in observe mode would have done with the requests of an API."`

@@ -9,6 +9,7 @@
 //	mode.go      routes that are only observed
 //	check.go     settings that make no sense together
 //	build.go     the options of the proxy that a configuration stands for
+//	encryption.go  the keys for what the store keeps
 //	reload.go    the files of a configuration, and what a running proxy cannot change
 //
 // Package settings reads, completes, combines, prints and describes the structs by their tags and comments.
@@ -84,6 +85,9 @@ type Config struct {
 	// upstream cannot guess the client's key from the one that it gets, even if that is `order-17`. If it changes,
 	// upstreams get other keys: see [the secret of the upstream's keys](#the-secret-of-the-upstreams-keys). Default: none.
 	UpstreamKeySecret Secret `yaml:"upstream_key_secret" restart:"change"`
+	// Encryption: the keys with which answers and steps are encrypted before the store keeps them. See
+	// [encryption](encryption.md). Default: none.
+	Encryption Encryption `yaml:"encryption"`
 	// PublicURL is the proxy's URL for clients; error types link to its policy page. Default: relative links.
 	PublicURL Setting[string] `yaml:"public_url" form:"public URL" sets:"PublicURL"`
 	// H2C: accept HTTP/2 without TLS.
@@ -156,6 +160,20 @@ type Secret struct {
 	Env Setting[string] `yaml:"env"`
 	// File is a file with the secret. Line breaks at its end do not belong to it.
 	File Setting[string] `yaml:"file"`
+}
+
+// Encryption says where the keyset is found, as `retrysafe keyset new` writes it, and what becomes of plaintext.
+type Encryption struct {
+	// Env is the name of an environment variable with the keyset.
+	Env Setting[string] `yaml:"env"`
+	// File is a file with the keyset.
+	File Setting[string] `yaml:"file"`
+	// Command is a command with its arguments that prints the keyset, such as `[sops, -d, keyset.enc.json]`. It runs at
+	// start and at each reload, for 30 seconds at most.
+	Command Setting[[]string] `yaml:"command" form:"string"`
+	// Plaintext: what becomes of what is not encrypted. With `refuse` its retries get 503, `accept` reads it, and `write`
+	// reads it and encrypts nothing yet. Default: `refuse`.
+	Plaintext Setting[string] `yaml:"plaintext" form:"refuse|accept|write" restart:"change"`
 }
 
 // Traces says where spans are sent, and of how many requests.
@@ -255,6 +273,9 @@ func (c *Config) FillIn() error {
 	}
 	if c.Traces.OTLP.Set {
 		c.Traces.Sample.Default(1)
+	}
+	if c.Encryption.isSet() {
+		c.Encryption.Plaintext.Default("refuse")
 	}
 	c.Limits.ConcurrentPerCaller.Default(max(c.Limits.Concurrent.Value/4, 1))
 	return nil

@@ -44,6 +44,13 @@ func TestWhatIsRefused(t *testing.T) {
 			"the status of keys that no client knows", "defaults: {key_status: true}\nroutes:\n  POST /x/{id}: {key: {natural: {path: [id]}}}\n",
 			1, 24, "write key_status: false",
 		},
+		{"two places for the keyset", "encryption: {file: k, env: K}\n", 1, 28, "write one of env, file and command"},
+		{"encryption without keys", "encryption: {plaintext: accept}\n", 1, 25, "retrysafe keyset new"},
+		{"what becomes of plaintext", "encryption: {file: k, plaintext: yes}\n", 1, 34, "refuse, accept, write"},
+		{
+			"plaintext of a service that would be refused", "encryption: {file: k}\ndefaults: {complete: upstream}\n", 1, 20,
+			"write plaintext: accept too",
+		},
 		{"a mode", "defaults: {mode: watch}\n", 1, 18, "observe"},
 		{"callers of a route that is enforced", "defaults: {enforce_for: [10%]}\n", 1, 25, "write mode: observe too"},
 		{"no share", "defaults: {mode: observe, enforce_for: [110%]}\n", 1, 41, "write 10% or 0.5%"},

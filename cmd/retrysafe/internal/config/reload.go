@@ -16,6 +16,7 @@ func (c *Config) Files() (paths []string) {
 	all := []string{
 		c.file, c.TLS.Cert.Value, c.TLS.Key.Value, c.TLS.ClientCA.Value, c.Upstream.CA.Value, c.Secret.File.Value,
 		c.ReconcileSecret.File.Value, c.UpstreamKeySecret.File.Value,
+		c.Encryption.File.Value,
 	}
 	for _, t := range append(c.overridden(), c.Defaults) {
 		if named := t.Profile.Value.named; profiles.IsFile(named) {

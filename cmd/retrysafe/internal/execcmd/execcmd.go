@@ -37,8 +37,9 @@ const saveWithin = 10 * time.Second
 
 // Cmd is the command line of retrysafe exec.
 type Cmd struct {
-	Key           string        `required:"" help:"What the command is run once for, such as deploy-42 or invoices-2026-11. Up to 1024 bytes."`
-	Store         string        `required:"" env:"RETRYSAFE_STORE" placeholder:"STORE" help:"Where keys are kept: a path (a SQLite file, created if missing), or the URL of a server."`
+	Key   string `required:"" help:"What the command is run once for, such as deploy-42 or invoices-2026-11. Up to 1024 bytes."`
+	Store string `required:"" env:"RETRYSAFE_STORE" placeholder:"STORE" help:"Where keys are kept: a path (a SQLite file, created if missing), or the URL of a server."`
+	store.Encryption
 	Scope         string        `default:"exec" placeholder:"NAME" help:"Keys of another scope are other keys. Default exec."`
 	Wait          time.Duration `placeholder:"1m" help:"How long to wait for another run with the key, for its output. Default: not at all."`
 	Timeout       time.Duration `placeholder:"10m" help:"End the command after that time. Default: none."`
@@ -162,10 +163,20 @@ func (c Cmd) open(ctx context.Context, ref store.Ref) (retrysafe.Store, func() e
 				"again later, or write --wait 1m: %w", ref.Name, err))
 		case err != nil:
 			return nil, nil, cli.WithStatus(exitNotRun, fmt.Errorf("store %s: %w; nothing was run", ref.Name, err))
-		default:
-			return opened, closeStore, nil
+		}
+		if err == nil {
+			return c.encrypted(opened, closeStore)
 		}
 	}
+}
+
+// encrypted returns the store as it looks with the keys of --encryption.
+func (c Cmd) encrypted(opened retrysafe.Store, closeStore func() error) (retrysafe.Store, func() error, error) {
+	readable, err := c.Wrap(opened)
+	if err != nil {
+		return nil, nil, errors.Join(err, closeStore())
+	}
+	return readable, closeStore, nil
 }
 
 // algorithm makes the fingerprints of commands.

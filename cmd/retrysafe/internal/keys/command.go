@@ -53,6 +53,7 @@ flags are wrong.`
 // storeFlags say where keys are kept.
 type storeFlags struct {
 	Store string `required:"" env:"RETRYSAFE_STORE" placeholder:"STORE" help:"Where keys are kept: the path of a SQLite file, or the URL of a server."`
+	store.Encryption
 }
 
 // with calls do with the keys of the store. A signal cancels its context.
@@ -64,7 +65,7 @@ func (f storeFlags) with(do func(context.Context, Keys) error) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	keys, closeKeys, err := openKeys(ctx, ref)
+	keys, closeKeys, err := f.openKeys(ctx, ref)
 	if err != nil {
 		return err
 	}
@@ -79,16 +80,20 @@ func (f storeFlags) with(do func(context.Context, Keys) error) error {
 	return errors.Join(err, closeKeys())
 }
 
-// openKeys opens the store, or, if a proxy has its file open, connects to that proxy.
-func openKeys(ctx context.Context, ref store.Ref) (Keys, func() error, error) {
-	store, closeStore, err := ref.Open(ctx)
+// openKeys opens the store, or, if a proxy has its file open, connects to that proxy, which has the keys to decrypt with.
+func (f storeFlags) openKeys(ctx context.Context, ref store.Ref) (Keys, func() error, error) {
+	opened, closeStore, err := ref.Open(ctx)
 	if errors.Is(err, sqlitestore.ErrInUse) {
 		return dialKeys(ctx, ref, err)
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	return NewLocal(store, nil), closeStore, nil
+	readable, err := f.Wrap(opened)
+	if err != nil {
+		return nil, nil, errors.Join(err, closeStore())
+	}
+	return NewLocal(readable, nil), closeStore, nil
 }
 
 // dialKeys connects to the process that has a SQLite file open.

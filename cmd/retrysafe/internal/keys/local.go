@@ -11,6 +11,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/httpsafe"
 	"github.com/retrysafe/retrysafe/proxy"
+	"github.com/retrysafe/retrysafe/stores/cryptstore"
 )
 
 // Local works on a store that this process has open.
@@ -96,10 +97,20 @@ func (l Local) Show(ctx context.Context, look Look) ([]Record, error) {
 		return nil, err
 	}
 	records := make([]Record, len(found))
+	if look.Answer && slices.ContainsFunc(found, isSealed) {
+		return nil, &Error{
+			Code: CodeInvalid, Message: "the answer is encrypted: name the keyset with --encryption FILE",
+		}
+	}
 	for i, r := range found {
 		records[i] = detailed(r, look.Answer)
 	}
 	return records, nil
+}
+
+// isSealed reports whether an answer is encrypted, which is then read without the keys.
+func isSealed(r retrysafe.Record) bool {
+	return cryptstore.IsSealed(r.Result.Meta) || cryptstore.IsSealed(r.Result.Body)
 }
 
 // find returns the records of a key. A client's key may look like a digest: many are UUIDs.

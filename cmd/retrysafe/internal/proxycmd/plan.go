@@ -16,6 +16,7 @@ import (
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/store"
 	"github.com/retrysafe/retrysafe/httpsafe"
 	"github.com/retrysafe/retrysafe/proxy"
+	"github.com/retrysafe/retrysafe/stores/cryptstore"
 )
 
 // plan is a configuration that has passed every check without side effects.
@@ -25,7 +26,8 @@ type plan struct {
 	scope   scopeSettings
 	options proxy.Options
 	guard   retrysafe.Options
-	tls     *tls.Config // nil: none
+	tls     *tls.Config        // nil: none
+	keyset  *cryptstore.Keyset // nil: nothing is encrypted
 }
 
 // newPlan checks a configuration. The error has every fault that is found.
@@ -34,7 +36,7 @@ func newPlan(c *config.Config) (*plan, error) {
 		scope: c.Scope.Value, issuer: c.JWT.Issuer.Value, audience: c.JWT.Audience.Value,
 		claim: c.JWT.Claim.Value, same: c.Callers.Names(),
 	}}
-	var noStore, noOptions, noGuard, noTLS error
+	var noStore, noOptions, noGuard, noTLS, noKeyset error
 	p.store, noStore = store.Parse(c.Store.Value)
 	if noStore == nil && c.CompletesUpstream() {
 		noStore = p.store.CheckCompletion()
@@ -42,13 +44,14 @@ func newPlan(c *config.Config) (*plan, error) {
 	p.options, noOptions = c.Proxy()
 	p.guard, noGuard = c.Guard()
 	p.tls, noTLS = loadTLS(c.TLS)
+	p.keyset, noKeyset = c.Keyset()
 	if noOptions == nil && noGuard == nil {
 		// This proxy serves nothing. Making it checks the routes.
 		guard, o := retrysafe.New(nil, p.guard), p.options
 		o.Observation = httpsafe.NewObservation(guard, httpsafe.ObservationOptions{})
 		_, noOptions = proxy.New(guard, func(*http.Request) (string, error) { return "", nil }, o)
 	}
-	if err := errors.Join(checkScope(c), noOptions, noGuard, noTLS); err != nil {
+	if err := errors.Join(checkScope(c), noOptions, noGuard, noTLS, noKeyset); err != nil {
 		return nil, errors.Join(noStore, cli.Refuse(err))
 	}
 	return p, noStore
@@ -108,6 +111,10 @@ func (s *service) open(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeStore()) }()
+	if p.keyset != nil {
+		s.keys = cryptstore.NewKeyring(p.keyset)
+		store = cryptstore.New(store, s.keys, p.config.Crypt())
+	}
 
 	logRisks(ctx, log, store)
 	logUnfinished(ctx, log, store, p.store) // before requests come

@@ -51,6 +51,7 @@ type Cmd struct {
 	Grace       time.Duration `setting:"grace" env:"RETRYSAFE_GRACE" placeholder:"30s" group:"Operation"`
 	PublicURL   string        `setting:"public_url" name:"public-url" env:"RETRYSAFE_PUBLIC_URL" placeholder:"URL" group:"Operation"`
 	SecretFile  string        `setting:"secret.file" env:"RETRYSAFE_SECRET_FILE" placeholder:"FILE" group:"Operation"`
+	Encryption  string        `setting:"encryption.file" name:"encryption" env:"RETRYSAFE_ENCRYPTION_KEYSET" placeholder:"FILE" group:"Operation"`
 	JWTIssuer   string        `setting:"jwt.issuer" name:"jwt-issuer" env:"RETRYSAFE_JWT_ISSUER" placeholder:"ISS" group:"Callers"`
 	JWTAudience string        `setting:"jwt.audience" name:"jwt-audience" env:"RETRYSAFE_JWT_AUDIENCE" placeholder:"AUD" group:"Callers"`
 	TLSCert     string        `setting:"tls.cert" name:"tls-cert" env:"RETRYSAFE_TLS_CERT" placeholder:"FILE" group:"Callers"`

@@ -151,6 +151,9 @@ func (s *service) replace(ctx context.Context, next *plan) error {
 		stop()
 		return err
 	}
+	if s.keys != nil { // then next has a keyset too: the setting plaintext, which comes with it, cannot change
+		s.keys.Use(next.keyset)
+	}
 	s.stopScope = stop
 	s.inForce.Store(next)
 	return nil

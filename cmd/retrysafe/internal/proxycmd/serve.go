@@ -18,6 +18,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
 	"github.com/retrysafe/retrysafe/proxy"
+	"github.com/retrysafe/retrysafe/stores/cryptstore"
 )
 
 // service is the running proxy.
@@ -28,6 +29,7 @@ type service struct {
 	logs    io.Writer // where log writes
 	guard   *retrysafe.Guard
 	handler *proxy.Proxy
+	keys    *cryptstore.Keyring // nil: nothing is encrypted
 	health  health
 	metrics atomic.Pointer[http.Handler] // nil: none, or not yet
 	report  atomic.Pointer[observing]    // nil: not yet

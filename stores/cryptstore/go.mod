@@ -1,0 +1,29 @@
+module github.com/retrysafe/retrysafe/stores/cryptstore
+
+go 1.26.0
+
+require (
+	github.com/retrysafe/retrysafe v0.0.0
+	github.com/retrysafe/retrysafe/stores/sqlitestore v0.0.0
+	github.com/tink-crypto/tink-go/v2 v2.9.0
+)
+
+require (
+	github.com/dustin/go-humanize v1.0.1 // indirect
+	github.com/google/uuid v1.6.0 // indirect
+	github.com/mattn/go-isatty v0.0.24 // indirect
+	github.com/ncruces/go-strftime v1.0.0 // indirect
+	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
+	golang.org/x/crypto v0.53.0 // indirect
+	golang.org/x/sys v0.48.0 // indirect
+	google.golang.org/protobuf v1.36.11 // indirect
+	modernc.org/libc v1.77.1 // indirect
+	modernc.org/mathutil v1.7.1 // indirect
+	modernc.org/memory v1.12.1 // indirect
+	modernc.org/sqlite v1.60.1 // indirect
+)
+
+replace (
+	github.com/retrysafe/retrysafe => ../..
+	github.com/retrysafe/retrysafe/stores/sqlitestore => ../sqlitestore
+)
