@@ -13,8 +13,8 @@ import (
 )
 
 // Find returns the records that p selects, the newest first. It reads those that have the tag; without one, those that
-// may have the ID; without either, like List, every record of that age until it has found enough. Claims do not wait for
-// it.
+// may have the ID; without either, like List, every record of that age until it has found enough. Claims do not wait
+// for it.
 func (s *Store) Find(ctx context.Context, p retrysafe.FindParams) ([]retrysafe.Record, error) {
 	p.ListParams = storekit.ListParams(p.ListParams)
 	found := []retrysafe.Record{}

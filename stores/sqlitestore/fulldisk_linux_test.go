@@ -40,7 +40,8 @@ func TestFullDisk(t *testing.T) {
 
 // The disk is full, by the data of others. A store that has a part of it for keys that were accepted goes on with
 // those; one that has not even that refuses new keys, and completes the others once there is space. Seen to fail with
-// checkSpace returning nil, not looking at free pages, or not called by addSightings, and with a known key answered behind it.
+// checkSpace returning nil, not looking at free pages, or not called by addSightings, and with a known key answered
+// behind it.
 func TestFullFileSystem(t *testing.T) {
 	servers.SmallDisk(t, 64<<20, func(t *testing.T, folder string) {
 		filler := filepath.Join(folder, "filler")
