@@ -12,7 +12,7 @@ import (
 
 // During a move a key that only the old store has is seen there, and found by its tags.
 //
-// Seen to fail with AddSightings given to the first shard alone, and with Find asking the shards of next alone.
+// Seen to fail with AddSightings given to the first shard alone, and with Find leaving out the first shard.
 func TestTagsAndSightingsDuringAMove(t *testing.T) {
 	tags, err := retrysafe.NewTags(map[string]string{"order": "1"})
 	if err != nil {
