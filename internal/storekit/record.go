@@ -24,6 +24,7 @@ type Record struct {
 	Code              int64
 	Omitted           bool
 	Fingerprint       retrysafe.Fingerprint
+	Tags              retrysafe.Tags // of the first claim
 	Meta, Body        []byte // nil where they were not read
 }
 
@@ -123,6 +124,7 @@ func (r *Record) View(k retrysafe.Key, now Instant) retrysafe.Record {
 		FirstFence:  r.FirstFence,
 		Attempt:     int(r.Attempt),
 		Age:         Duration(now - r.ClaimedAt),
+		Tags:        r.Tags,
 	}
 	if r.State.Ended() {
 		v.Result = retrysafe.Result{

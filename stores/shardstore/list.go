@@ -20,8 +20,31 @@ func (s *Store) List(ctx context.Context, p retrysafe.ListParams) ([]retrysafe.R
 		if !ok {
 			return nil, of.unsupported("retrysafe.Inspector")
 		}
-		pages = append(pages, s.pagesOf(of, inspector, p))
+		pages = append(pages, s.pagesOf(of, inspector.List, p))
 	}
+	return merge(ctx, pages, p.Limit)
+}
+
+// Find merges what the shards find as List merges listings. It returns errors.ErrUnsupported if a shard is not a Finder.
+func (s *Store) Find(ctx context.Context, p retrysafe.FindParams) ([]retrysafe.Record, error) {
+	p.ListParams = storekit.ListParams(p.ListParams)
+	var pages []*pages
+	for _, of := range s.all {
+		finder, ok := of.Store.(retrysafe.Finder)
+		if !ok {
+			return nil, of.unsupported("retrysafe.Finder")
+		}
+		read := func(ctx context.Context, page retrysafe.ListParams) ([]retrysafe.Record, error) {
+			p.ListParams = page
+			return finder.Find(ctx, p)
+		}
+		pages = append(pages, s.pagesOf(of, read, p.ListParams))
+	}
+	return merge(ctx, pages, p.Limit)
+}
+
+// merge returns the newest records of all pages, as many as limit says.
+func merge(ctx context.Context, pages []*pages, limit int) ([]retrysafe.Record, error) {
 	found := []retrysafe.Record{}
 	for {
 		newest, err := newestOf(ctx, pages)
@@ -30,7 +53,7 @@ func (s *Store) List(ctx context.Context, p retrysafe.ListParams) ([]retrysafe.R
 		}
 		r := newest.page[0]
 		// Records whose FirstFence is that of the last one come with it, from whichever shard.
-		if len(found) >= p.Limit && r.FirstFence != found[len(found)-1].FirstFence {
+		if len(found) >= limit && r.FirstFence != found[len(found)-1].FirstFence {
 			return found, nil
 		}
 		found = append(found, r)
@@ -65,19 +88,22 @@ func (of *shard) walk(ctx context.Context, visit func(retrysafe.Record) error) e
 	return retrysafe.Walk(ctx, inspector, visit)
 }
 
+// reader returns a page of a listing.
+type reader func(ctx context.Context, p retrysafe.ListParams) ([]retrysafe.Record, error)
+
 // pages reads the listing of one shard page by page.
 type pages struct {
 	of    *shard
-	read  func(ctx context.Context, p retrysafe.ListParams) ([]retrysafe.Record, error)
+	read  reader
 	shown func(ctx context.Context, r retrysafe.Record) (bool, error)
 	next  retrysafe.ListParams
 	page  []retrysafe.Record // read and not yet used
 	ended bool
 }
 
-func (s *Store) pagesOf(of *shard, inspector retrysafe.Inspector, p retrysafe.ListParams) *pages {
+func (s *Store) pagesOf(of *shard, read reader, p retrysafe.ListParams) *pages {
 	return &pages{
-		of: of, read: inspector.List, next: p,
+		of: of, read: read, next: p,
 		shown: func(ctx context.Context, r retrysafe.Record) (bool, error) {
 			return s.shown(ctx, of, r.Key.Digest())
 		},

@@ -44,6 +44,7 @@ func (s *shard) look(ctx context.Context, k retrysafe.Key) (retrysafe.Claim, err
 		return retrysafe.Claim{Verdict: retrysafe.Acquired}, err
 	}
 	r := found[0]
+	r.Sightings = nil // as Claim shows it
 	switch {
 	case r.State.Ended() && r.KeyLeft > 0:
 		if r.Steps = nil; r.ReplayLeft == 0 { // as Claim shows it

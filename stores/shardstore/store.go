@@ -26,8 +26,9 @@ type Options struct {
 	Move *Move
 }
 
-// Store implements retrysafe.Store over its shards, and Sweeper, Watcher, Inspector, Purger, Reopener and RiskReporter
-// as far as they do. It is safe for concurrent use, starts no goroutine, and needs no Close.
+// Store implements retrysafe.Store over its shards, and Sweeper, Watcher, Inspector, Purger, Reopener, Finder,
+// SightingKeeper and RiskReporter as far as they do. It is safe for concurrent use, starts no goroutine, and needs no
+// Close.
 type Store struct {
 	old    []*shard
 	next   []*shard // of a move; nil: there is none
@@ -39,14 +40,16 @@ type Store struct {
 }
 
 var (
-	_ retrysafe.Store        = (*Store)(nil)
-	_ retrysafe.Sweeper      = (*Store)(nil)
-	_ retrysafe.Watcher      = (*Store)(nil)
-	_ retrysafe.Inspector    = (*Store)(nil)
-	_ retrysafe.Walker       = (*Store)(nil)
-	_ retrysafe.Purger       = (*Store)(nil)
-	_ retrysafe.Reopener     = (*Store)(nil)
-	_ retrysafe.RiskReporter = (*Store)(nil)
+	_ retrysafe.Store          = (*Store)(nil)
+	_ retrysafe.Sweeper        = (*Store)(nil)
+	_ retrysafe.Watcher        = (*Store)(nil)
+	_ retrysafe.Inspector      = (*Store)(nil)
+	_ retrysafe.Walker         = (*Store)(nil)
+	_ retrysafe.Purger         = (*Store)(nil)
+	_ retrysafe.Reopener       = (*Store)(nil)
+	_ retrysafe.Finder         = (*Store)(nil)
+	_ retrysafe.SightingKeeper = (*Store)(nil)
+	_ retrysafe.RiskReporter   = (*Store)(nil)
 )
 
 // New returns a Store over these shards, in any order. It returns an error if there is none, if a name is missing or

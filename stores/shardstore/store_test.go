@@ -81,7 +81,7 @@ func TestOneShardDown(t *testing.T) {
 	}
 }
 
-// What a shard cannot do is refused by its name. Seen to fail with unsupported replaced by nil in each of the five
+// What a shard cannot do is refused by its name. Seen to fail with unsupported replaced by nil in each of these
 // methods.
 func TestUnsupported(t *testing.T) {
 	shards := memories(1, new(atomic.Int64))
@@ -90,12 +90,14 @@ func TestUnsupported(t *testing.T) {
 	k := retrysafe.Key{ID: "k"}
 	_, inspect := s.Inspect(t.Context(), k.Digest())
 	_, list := s.List(t.Context(), retrysafe.ListParams{})
+	_, find := s.Find(t.Context(), retrysafe.FindParams{})
 	_, stats := s.Stats(t.Context())
 	_, _, watch := s.Watch(t.Context(), k)
 	purge := s.Purge(t.Context(), k.Digest(), retrysafe.StepResult{})
 	for method, err := range map[string]error{
-		"Inspect": inspect, "List": list, "Stats": stats, "Watch": watch, "Purge": purge,
-		"EndLease": s.EndLease(t.Context(), k.Digest(), 1),
+		"Inspect": inspect, "List": list, "Find": find, "Stats": stats, "Watch": watch, "Purge": purge,
+		"EndLease":     s.EndLease(t.Context(), k.Digest(), 1),
+		"AddSightings": s.AddSightings(t.Context(), make([]retrysafe.KeySighting, 1)),
 	} {
 		if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "shard a") {
 			t.Errorf("%s: got %v, want errors.ErrUnsupported of shard a", method, err)

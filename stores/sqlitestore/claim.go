@@ -45,6 +45,7 @@ func (s *Store) Claim(ctx context.Context, p retrysafe.ClaimParams) (retrysafe.C
 type claim struct {
 	params retrysafe.ClaimParams
 	digest retrysafe.Digest
+	hash   keyHash
 	keep   storekit.Keep
 	// fresh: no record is known. inserted: one has been added, or its insertion has failed.
 	fresh, inserted bool
@@ -59,8 +60,9 @@ func (c *claim) prepare() {
 	c.keep = k
 	c.values = []driver.Value{
 		nil, nil, nil, nil, c.digest[:], k.Replay, k.Key, k.Audit, p.Owner[:],
-		blob(string(p.Fingerprint)), blob(p.Key.Scope), blob(p.Key.ID),
+		blob(string(p.Fingerprint)), blob(p.Key.Scope), blob(p.Key.ID), blobOrNull(p.Tags.String()),
 	}
+	c.hash = hashOf(p.Key.ID)
 }
 
 func (c *claim) answered() bool { return c.answer.Verdict != 0 }
@@ -132,13 +134,19 @@ func (c *claim) insert(s *writeTx) error {
 	id := s.nextFence()
 	r := storekit.Record{
 		State: retrysafe.Pending, Owner: p.Owner, Fence: id, FirstFence: id, Attempt: 1, ClaimedAt: id,
-		EndsAt: s.now + storekit.Micros(p.Lease), Keep: c.keep, Fingerprint: p.Fingerprint,
+		EndsAt: s.now + storekit.Micros(p.Lease), Keep: c.keep, Fingerprint: p.Fingerprint, Tags: p.Tags,
 	}
 	c.values[0], c.values[1], c.values[2], c.values[3] = id, id, r.EndsAt, s.w.room
 	n, err := s.exec("insert", c.values...)
 	if c.inserted = n > 0 || err != nil; n == 0 || err != nil {
 		return err
 	}
+	for tag := range p.Tags.Lines() {
+		if _, err := s.exec("insert_tag", blob(tag), id); err != nil {
+			return err
+		}
+	}
+	s.hashes.add(id, c.hash)
 	s.deadlines = append(s.deadlines, deadline{id, r.EndsAt + r.Keep.Key})
 	c.answer = retrysafe.Claim{Verdict: retrysafe.Acquired, Lease: c.lease(r.Fence), Record: r.View(p.Key, s.now)}
 	return nil

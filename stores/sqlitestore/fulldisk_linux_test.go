@@ -40,7 +40,8 @@ func TestFullDisk(t *testing.T) {
 
 // The disk is full, by the data of others. A store that has a part of it for keys that were accepted goes on with
 // those; one that has not even that refuses new keys, and completes the others once there is space. Seen to fail with
-// checkSpace returning nil, or not looking at free pages, and with a known key answered behind it.
+// checkSpace returning nil, not looking at free pages, or not called by addSightings, and with a known key answered
+// behind it.
 func TestFullFileSystem(t *testing.T) {
 	servers.SmallDisk(t, 64<<20, func(t *testing.T, folder string) {
 		filler := filepath.Join(folder, "filler")
@@ -76,6 +77,9 @@ func TestFullFileSystem(t *testing.T) {
 			fill(t, 64<<20/reservedPart*3/4)
 			if _, err := s.Claim(t.Context(), params("before")); !errors.Is(err, retrysafe.ErrStoreFull) {
 				t.Errorf("Claim: %v, want ErrStoreFull", err)
+			}
+			if err := s.AddSightings(t.Context(), make([]retrysafe.KeySighting, 1)); !errors.Is(err, retrysafe.ErrStoreFull) {
+				t.Errorf("AddSightings: %v, want ErrStoreFull", err)
 			}
 			if _, err := s.writer.conn.ExecContext(t.Context(), "DELETE FROM retrysafe_records"); err != nil {
 				t.Fatal(err)

@@ -8,7 +8,6 @@ import (
 	"os"
 
 	"github.com/retrysafe/retrysafe"
-	"github.com/retrysafe/retrysafe/internal/storekit"
 )
 
 // Inspect returns what is kept of a key, the newest record first.
@@ -43,6 +42,9 @@ func (s *Store) Inspect(ctx context.Context, d retrysafe.Digest) ([]retrysafe.Re
 // forPeople is the record with all there is until Audit has passed.
 func (r *record) forPeople(run runner, k retrysafe.Key, now instant) (retrysafe.Record, error) {
 	v := r.View(k, now)
+	if err := addSightings(run, &v, now); err != nil {
+		return v, err
+	}
 	if r.State.Ended() && v.AuditLeft == 0 {
 		v.Result.Meta, v.Result.Body = nil, nil
 		return v, nil
@@ -55,22 +57,7 @@ func (r *record) forPeople(run runner, k retrysafe.Key, now instant) (retrysafe.
 // List returns up to p.Limit records, the newest first, without Meta, Body and steps. It reads every record that came
 // since p.Before until it has found enough; claims do not wait for it.
 func (s *Store) List(ctx context.Context, p retrysafe.ListParams) ([]retrysafe.Record, error) {
-	p = storekit.ListParams(p)
-	var scope string
-	if p.Scope != nil {
-		scope = *p.Scope
-	}
-	found := []retrysafe.Record{}
-	err := s.snapshot(ctx, func(run runner, now instant) error {
-		return run.all("list", func(row []driver.Value) error {
-			r, k, err := scanKept(row)
-			if err == nil {
-				found = append(found, r.View(k, now))
-			}
-			return err
-		}, int64(p.Limit), p.Before, int64(p.State), btoi(p.Scope != nil), blob(scope), now)
-	})
-	return found, err
+	return s.Find(ctx, retrysafe.FindParams{ListParams: p})
 }
 
 // Stats counts the records. It reads all of them; claims do not wait for it.

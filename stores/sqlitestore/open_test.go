@@ -1,6 +1,7 @@
 package sqlitestore
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"errors"
@@ -80,7 +81,7 @@ func TestNewerSchemaThatFits(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, change := range map[string]string{
-		"newer programs only": "UPDATE retrysafe_meta SET value = 2 WHERE name = 'oldest'",
+		"newer programs only": "UPDATE retrysafe_meta SET value = 1000 WHERE name = 'oldest'",
 		"no program named":    "DELETE FROM retrysafe_meta WHERE name = 'oldest'",
 	} {
 		execute(t, path, change)
@@ -181,7 +182,8 @@ func TestDamageMetLater(t *testing.T) {
 	content := []byte(read(t, path))
 	newest := regexp.MustCompile(`scopefill1\d{3}`) // the last of them is looked for when the file is opened
 	for page := 100 * 4096; page < len(content); page += 4096 {
-		if content[page] == leaf && !newest.Match(content[page:page+4096]) {
+		rows := content[page : page+4096]
+		if content[page] == leaf && bytes.Contains(rows, []byte("scopefill")) && !newest.Match(rows) {
 			spoil(content, page, page+64) // its header
 		}
 	}

@@ -32,6 +32,7 @@ func scanRecord(row []driver.Value) (*record, error) {
 	r.Code, r.Omitted = s.int(), s.int() != 0
 	copy(r.Owner[:], s.bytes())
 	r.Fingerprint = retrysafe.Fingerprint(s.bytes())
+	r.Tags = s.tags()
 	r.Meta, r.Body = s.bytes(), s.bytes()
 	return r, s.err
 }
@@ -65,6 +66,14 @@ func (s *scanner) bytes() []byte {
 		s.fail()
 	}
 	return b
+}
+
+func (s *scanner) tags() retrysafe.Tags {
+	tags, err := retrysafe.ParseTags(string(s.bytes()))
+	if err != nil {
+		s.fail()
+	}
+	return tags
 }
 
 func (s *scanner) fail() {

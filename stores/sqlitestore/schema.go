@@ -38,6 +38,9 @@ func prepareFile(ctx context.Context, conn *sql.Conn, alone bool) (fence int64, 
 	if err := checkFile(ctx, conn); err != nil {
 		return 0, err
 	}
+	if err := hashOld(ctx, conn); err != nil {
+		return 0, err
+	}
 	return lastFence(ctx, conn)
 }
 

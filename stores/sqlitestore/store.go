@@ -23,8 +23,8 @@ type Options struct {
 	aged *atomic.Int64
 }
 
-// Store implements retrysafe.Store, Sweeper, Watcher, Inspector, Purger and Reopener on a SQLite file. It is safe for
-// concurrent use.
+// Store implements retrysafe.Store, Sweeper, Watcher, Inspector, Purger, Reopener, Finder and SightingKeeper on a SQLite
+// file. It is safe for concurrent use.
 type Store struct {
 	path    string
 	db      *sql.DB
@@ -42,12 +42,14 @@ type Store struct {
 }
 
 var (
-	_ retrysafe.Store     = (*Store)(nil)
-	_ retrysafe.Sweeper   = (*Store)(nil)
-	_ retrysafe.Watcher   = (*Store)(nil)
-	_ retrysafe.Inspector = (*Store)(nil)
-	_ retrysafe.Purger    = (*Store)(nil)
-	_ retrysafe.Reopener  = (*Store)(nil)
+	_ retrysafe.Store          = (*Store)(nil)
+	_ retrysafe.Sweeper        = (*Store)(nil)
+	_ retrysafe.Watcher        = (*Store)(nil)
+	_ retrysafe.Inspector      = (*Store)(nil)
+	_ retrysafe.Purger         = (*Store)(nil)
+	_ retrysafe.Reopener       = (*Store)(nil)
+	_ retrysafe.Finder         = (*Store)(nil)
+	_ retrysafe.SightingKeeper = (*Store)(nil)
 )
 
 // Open opens the store in the file at path, and makes the file, readable by its owner alone, if there is none. Its

@@ -11,7 +11,9 @@ func TestView(t *testing.T) {
 	s := openTest(t)
 	const body = "{\"b\": 1.10, \"a\": 2}"
 	for id, body := range map[string]string{"json": body, "text": "\xff\x00 not JSON"} {
-		c, err := s.Claim(t.Context(), params(id))
+		p := params(id)
+		p.Tags = orderTags(t, "1")
+		c, err := s.Claim(t.Context(), p)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -20,14 +22,17 @@ func TestView(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	var id, state, digest string
-	err := s.db.QueryRow("SELECT key, state, digest FROM retrysafe_keys WHERE json_body ->> 'a' = 2").
-		Scan(&id, &state, &digest)
+	var id, state, digest, tags string
+	err := s.db.QueryRow("SELECT key, state, digest, tags FROM retrysafe_keys WHERE json_body ->> 'a' = 2").
+		Scan(&id, &state, &digest, &tags)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if want := params("json").Key.String(); id != "json" || state != "succeeded" || digest != want {
 		t.Errorf("got %s, %s, %s, want json, succeeded, %s", id, state, digest, want)
+	}
+	if want := "customer=alice, order=1"; tags != want {
+		t.Errorf("got tags %q, want %q", tags, want)
 	}
 	c, err := s.Claim(t.Context(), params("json"))
 	if err != nil || string(c.Record.Result.Body) != body {

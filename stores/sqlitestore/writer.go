@@ -66,6 +66,7 @@ type writeTx struct {
 	fence   int64 // the highest given out, this transaction included
 	mark    bool  // fence must be saved: no row says how high it is
 	changed []retrysafe.Digest
+	hashes  hashes
 	// deadlines are those of records that are new, or that have ended.
 	deadlines []deadline
 }
@@ -278,6 +279,9 @@ func (w *writer) attempt(ops []*operation) (*writeTx, error) {
 		if _, err := s.exec("mark_fence", s.fence); err != nil {
 			return nil, w.rollback(err)
 		}
+	}
+	if err := s.hashes.save(s); err != nil {
+		return nil, w.rollback(err)
 	}
 	if _, err := w.run.exec("commit"); err != nil {
 		return nil, w.rollback(err)

@@ -41,6 +41,20 @@ func (k *kit) ended() context.Context {
 
 func byTag(tag string) retrysafe.FindParams { return retrysafe.FindParams{Tag: tag} }
 
+// noFinderRules are for stores that are no Finder. One around a Finder may show its tags.
+var noFinderRules = []rule{
+	{"tags-are-ignored", "a store that is no Finder takes claims with tags like others", func(k *kit) {
+		c := k.acquire("k", order("1"))
+		shown := c.Record.Tags
+		if want := "order=1"; shown != (retrysafe.Tags{}) && shown.String() != want {
+			k.Errorf("tags: got %q, want none or %q", shown, want)
+		}
+		k.complete(c.Lease, "answer", keepAll)
+		equal(k, "body", string(k.find(retrysafe.Done, "k", order("2")).Result.Body), "answer")
+		equal(k, "tags later", k.replays("k", "answer").Tags, shown)
+	}},
+}
+
 var finderRules = []rule{
 	{
 		"tags-are-kept", "the tags of a record's first claim are in what Claim, Inspect, List and Find return",

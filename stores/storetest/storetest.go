@@ -100,6 +100,8 @@ func rulesFor(h Harness, s retrysafe.Store) []rule {
 	}
 	if _, ok := s.(retrysafe.Finder); ok {
 		rules = append(rules, finderRules...)
+	} else {
+		rules = append(rules, noFinderRules...)
 	}
 	if _, ok := s.(retrysafe.SightingKeeper); ok {
 		rules = append(rules, sightingRules...)

@@ -1,0 +1,1 @@
+INSERT INTO retrysafe_hashes (first, last, hashes) VALUES (?, ?, ?)

@@ -1,0 +1,1 @@
+INSERT INTO retrysafe_tags (tag, record) VALUES (?, ?)
