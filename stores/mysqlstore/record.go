@@ -21,6 +21,7 @@ type record struct {
 	digest    retrysafe.Digest
 	sweepAt   int64
 	saved     int64 // how many steps there are
+	tags      retrysafe.Tags
 	steps     []savedStep
 	now       instant // when the statement began that has read it
 	late      instant // when the row was locked; only from lock.sql
@@ -34,11 +35,11 @@ type savedStep struct {
 
 // scan reads a row of lock.sql, and with more, of statements that select more.
 func (r *record) scan(row *sql.Rows, more ...any) error {
-	var k, owner, fingerprint sql.RawBytes
+	var k, owner, fingerprint, tags sql.RawBytes
 	var state uint8
 	to := []any{
 		&k, &owner, &r.Fence, &r.FirstFence, &r.ClaimedAt, &r.EndsAt, &r.Keep.Replay, &r.Keep.Key, &r.Keep.Audit,
-		&r.sweepAt, &r.Attempt, &r.Code, &state, &r.Omitted, &r.saved, &fingerprint, &r.now, &r.late,
+		&r.sweepAt, &r.Attempt, &r.Code, &state, &r.Omitted, &r.saved, &fingerprint, &tags, &r.now, &r.late,
 	}
 	if err := row.Scan(append(to, more...)...); err != nil {
 		return err
@@ -46,6 +47,7 @@ func (r *record) scan(row *sql.Rows, more ...any) error {
 	copy(r.digest[:], k)
 	copy(r.Owner[:], owner)
 	r.State, r.Fingerprint = retrysafe.State(state), retrysafe.Fingerprint(fingerprint)
+	r.tags, _ = retrysafe.ParseTags(string(tags)) // what others have written there keeps no key from being claimed
 	return nil
 }
 
@@ -63,6 +65,7 @@ func (r *record) clone() *record {
 // view is the record as callers see it.
 func (r *record) view(k retrysafe.Key) retrysafe.Record {
 	v := r.View(k, r.now)
+	v.Tags = r.tags
 	v.Steps = r.inOrder()
 	return v
 }
