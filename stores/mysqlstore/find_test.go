@@ -262,7 +262,7 @@ func TestSweepDropsTagsAndSightings(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
 	var leases []retrysafe.Lease
-	for i := range 450 { // more than a piece
+	for i := range 2*piece + 50 {
 		l := claimTagged(t, s, fmt.Sprint(i), "1")
 		saw(t, s, l)
 		leases = append(leases, l)
