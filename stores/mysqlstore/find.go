@@ -12,12 +12,12 @@ import (
 	"github.com/retrysafe/retrysafe/internal/storekit"
 )
 
-// Find returns p.Limit of the records that p selects, the newest first, without Meta, Body and steps. It reads an index of
-// IDs, or else of tags, or else the records in the order of their arrival, until it has found enough; what else p names it
-// compares with each record that it reads.
+// Find returns p.Limit of the records that p selects, the newest first, without Meta, Body and steps. It reads an
+// index of IDs, or else of tags, or else the records in the order of their arrival, until it has found enough; what
+// else p names it compares with each record that it reads.
 //
-// For MinAge it begins with records that arrived a day after that age. It misses one whose key had a fence that was further
-// ahead of the server's clock, because that was set back by more than a day.
+// For MinAge it begins with records that arrived a day after that age. It misses one whose key had a fence that was
+// further ahead of the server's clock, because that was set back by more than a day.
 func (s *Store) Find(ctx context.Context, p retrysafe.FindParams) (found []retrysafe.Record, err error) {
 	p.ListParams = storekit.ListParams(p.ListParams)
 	b := newSearch(p)
@@ -53,7 +53,9 @@ type search struct {
 const skew = 24 * time.Hour
 
 func newSearch(p retrysafe.FindParams) search {
-	b := search{claims: "{{claims}} c FORCE INDEX (first)", older: "{{older}} c FORCE INDEX (first)", index: "c", where: "TRUE"}
+	b := search{
+		claims: "{{claims}} c FORCE INDEX (first)", older: "{{older}} c FORCE INDEX (first)", index: "c", where: "TRUE",
+	}
 	and := func(isSet bool, condition string, values ...any) {
 		if isSet {
 			b.where += (&statement{parts: []string{" AND ", ""}, row: condition}).literal(rows{values})
@@ -63,9 +65,11 @@ func newSearch(p retrysafe.FindParams) search {
 	case p.ID != "":
 		b.claims, b.older = "{{claims}} c FORCE INDEX (id)", "{{older}} c FORCE INDEX (id)"
 		and(true, "c.id = ?", p.ID)
-		and(p.Tag != "", "EXISTS (SELECT 1 FROM {{tags}} t WHERE t.k = c.k AND t.first_fence = c.first_fence AND t.tag = ?)", p.Tag)
+		and(p.Tag != "", "EXISTS (SELECT 1 FROM {{tags}} t WHERE t.k = c.k AND t.first_fence = c.first_fence "+
+			"AND t.tag = ?)", p.Tag)
 	case p.Tag != "":
-		const tagged = "{{tags}} t FORCE INDEX (tag) STRAIGHT_JOIN %s c FORCE INDEX (PRIMARY) ON c.k = t.k AND c.first_fence = t.first_fence"
+		const tagged = "{{tags}} t FORCE INDEX (tag) STRAIGHT_JOIN %s c FORCE INDEX (PRIMARY) " +
+			"ON c.k = t.k AND c.first_fence = t.first_fence"
 		b.claims, b.older, b.index = fmt.Sprintf(tagged, "{{claims}}"), fmt.Sprintf(tagged, "{{older}}"), "t"
 		and(true, "t.tag = ?", p.Tag)
 	}

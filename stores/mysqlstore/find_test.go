@@ -54,8 +54,9 @@ func keptRows(t testing.TB, s *Store) (tags, sightings int) {
 	return value[int](t, s, "SELECT COUNT(*) FROM {{tags}}"), value[int](t, s, "SELECT COUNT(*) FROM {{sightings}}")
 }
 
-// A page of a search reads about as many rows as it has, however many there are: of the index that fits, in its order. Seen
-// to fail with FORCE INDEX taken out of each of the searches, and with the bound of first_fence taken out of that by age.
+// A page of a search reads about as many rows as it has, however many there are: of the index that fits, in its order.
+// Seen to fail with FORCE INDEX taken out of each of the searches, and with the bound of first_fence taken out of that
+// by age.
 func TestSearchesUseAnIndex(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
@@ -166,8 +167,8 @@ func TestTagsAreCommittedWithTheClaim(t *testing.T) {
 	}
 }
 
-// Keys with tags and keys without, new and known ones, are claimed in the same batches. Seen to fail with addTags writing
-// the tags of all keys of the batch, also of those that were known.
+// Keys with tags and keys without, new and known ones, are claimed in the same batches. Seen to fail with the tags
+// left out of the rows of insertTagged.
 func TestTagsInBatches(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
@@ -256,8 +257,8 @@ func TestSightingsAreTriedAgain(t *testing.T) {
 	}
 }
 
-// Tags and sightings go when their record is swept, also an archived one, and stay as long as it is there. Seen to fail with
-// dropKeptOf taken out of sweepPiece, and with each of the joins taken out of orphans.sql.
+// Tags and sightings go when their record is swept, also an archived one, and stay as long as it is there. Seen to
+// fail with dropKeptOf taken out of sweepPiece, and with each of the joins taken out of orphans.sql.
 func TestSweepDropsTagsAndSightings(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
@@ -295,8 +296,8 @@ func TestSweepDropsTagsAndSightings(t *testing.T) {
 	}
 }
 
-// Rows whose record is gone otherwise are found by later passes, each of which looks at a part of them. Seen to fail with
-// sweepKept taken out of Sweep, and with looked left as it was.
+// Rows whose record is gone otherwise are found by later passes, each of which looks at a part of them. Seen to fail
+// with sweepKept taken out of Sweep, and with looked left as it was.
 func TestSweepFindsRowsWithoutRecord(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
@@ -319,8 +320,8 @@ func TestSweepFindsRowsWithoutRecord(t *testing.T) {
 	}
 }
 
-// Programs of version 4 know no tags: a key that one of them starts anew has none. Seen to fail with tags_of taken out of
-// {{own_tags}}.
+// Programs of version 4 know no tags: a key that one of them starts anew has none. Seen to fail with tags_of taken out
+// of {{own_tags}}.
 func TestTagsThatAnOlderProgramLeaves(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
@@ -352,8 +353,8 @@ func TestViewShowsTagsAndSightings(t *testing.T) {
 	}
 }
 
-// The procedure of claims takes the tags that NewTags takes. Seen to fail with \p{Cc} as [[:cntrl:]], with LENGTH of the
-// value as CHAR_LENGTH, with the collation of the name taken out, and with read_tags called after the claim.
+// The procedure of claims takes the tags that NewTags takes. Seen to fail with \p{Cc} as [[:cntrl:]], with LENGTH of
+// the value as CHAR_LENGTH, with the collation of the name taken out, and with read_tags called after the claim.
 func TestTagsOfProcedures(t *testing.T) {
 	t.Parallel()
 	s := openShop(t, nil)
@@ -400,8 +401,8 @@ func TestTagsOfProcedures(t *testing.T) {
 	}
 }
 
-// A key that a procedure starts anew has the tags of that claim, also none; one that it takes over keeps its own. Seen to
-// fail with the cases of expired taken out of the UPDATE of claim_record.
+// A key that a procedure starts anew has the tags of that claim, also none; one that it takes over keeps its own. Seen
+// to fail with the cases of expired taken out of the UPDATE of claim_record.
 func TestProceduresClaimAnew(t *testing.T) {
 	t.Parallel()
 	s := openShop(t, nil)

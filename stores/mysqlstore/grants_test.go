@@ -66,6 +66,7 @@ func TestGrantsAreNoMore(t *testing.T) {
 		"INSERT INTO {{migrations}} (version, name, oldest) VALUES (2, 'two', 1)",
 		"UPDATE {{results}} SET body = ''",
 		"UPDATE {{steps}} SET data = ''",
+		"UPDATE {{tags}} SET tag = ''",
 		"ALTER TABLE {{claims}} ADD x INT",
 		"ALTER TABLE {{results}} DROP PARTITION before_all",
 		"DROP PROCEDURE {{add_days}}",

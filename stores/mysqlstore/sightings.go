@@ -15,8 +15,8 @@ import (
 // sightingsTries is how often a batch is tried that the server has ended for a deadlock.
 const sightingsTries = 5
 
-// AddSightings adds counts to records, all or none. Those of records that do not exist are left out. It locks no record:
-// claims do not wait for it, and what it adds to one that a sweep deletes meanwhile goes with a later sweep.
+// AddSightings adds counts to records, all or none. Those of records that do not exist are left out. It locks no
+// record: claims do not wait for it, and what it adds to one that a sweep deletes meanwhile goes with a later sweep.
 func (s *Store) AddSightings(ctx context.Context, all []retrysafe.KeySighting) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -43,15 +43,15 @@ type recordID struct {
 func sum(all []retrysafe.KeySighting) []retrysafe.KeySighting {
 	sums := slices.Clone(all)
 	slices.SortFunc(sums, func(a, b retrysafe.KeySighting) int {
-		return cmp.Or(bytes.Compare(a.Digest[:], b.Digest[:]), cmp.Compare(a.FirstFence, b.FirstFence), cmp.Compare(a.Kind, b.Kind))
+		return cmp.Or(bytes.Compare(a.Digest[:], b.Digest[:]), cmp.Compare(a.FirstFence, b.FirstFence),
+			cmp.Compare(a.Kind, b.Kind))
 	})
 	n := 0
-	for _, seen := range sums {
-		if n > 0 {
-			if last := &sums[n-1]; last.Digest == seen.Digest && last.FirstFence == seen.FirstFence && last.Kind == seen.Kind {
-				last.Sighting = last.Merge(seen.Sighting)
-				continue
-			}
+	for i, seen := range sums {
+		last := &sums[max(n-1, 0)]
+		if i > 0 && last.Digest == seen.Digest && last.FirstFence == seen.FirstFence && last.Kind == seen.Kind {
+			last.Sighting = last.Merge(seen.Sighting)
+			continue
 		}
 		sums[n] = seen
 		n++

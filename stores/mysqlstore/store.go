@@ -51,8 +51,8 @@ func (o Options) withDefaults(ctx context.Context, db *sql.DB) (_ Options, err e
 	return o, err
 }
 
-// Store implements retrysafe.Store, Sweeper, Watcher, Inspector, Finder, SightingKeeper, Purger and RiskReporter on MySQL
-// and MariaDB. It is safe for concurrent use.
+// Store implements retrysafe.Store, Sweeper, Watcher, Inspector, Finder, SightingKeeper, Purger and RiskReporter on
+// MySQL and MariaDB. It is safe for concurrent use.
 type Store struct {
 	db      *sql.DB
 	options Options

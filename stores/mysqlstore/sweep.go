@@ -142,8 +142,8 @@ func (s *Store) dropKeptOf(ctx context.Context, c *conn, gone rows) error {
 // looks is how many rows of a table of kept a pass looks at.
 const looks = 1000
 
-// sweepKept deletes tags and sightings whose record is gone, among as many rows as one pass looks at: those of keys that
-// began anew, that a program of an earlier version has swept, or that were added during a sweep.
+// sweepKept deletes tags and sightings whose record is gone, among as many rows as one pass looks at: those of keys
+// that began anew, that a program of an earlier version has swept, or that were added during a sweep.
 func (s *Store) sweepKept(ctx context.Context, c *conn) error {
 	for i, table := range s.sql.kept {
 		after := &s.sweeper.looked[i]

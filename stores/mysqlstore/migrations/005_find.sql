@@ -1,14 +1,14 @@
 -- oldest: 1
--- Tags by which people find keys, an index of IDs, and sightings. Programs of earlier versions go on: they leave tags as they
--- are. No change of a table copies it. The columns take no time; the indexes are built while claims go on, which reads the
--- table once, and needs a tenth of its space for the table of claims.
+-- Tags by which people find keys, an index of IDs, and sightings. Programs of earlier versions go on: they leave tags
+-- as they are. No change of a table copies it. The columns take no time; the indexes are built while claims go on,
+-- which reads the table once, and needs a tenth of its space for the table of claims.
 DELIMITER //
 
 DROP PROCEDURE IF EXISTS {{change_table}}
 //
 
--- Changes a table, unless that was done before. Each change needs the table for itself, for a moment. It waits a second for
--- that, because all operations wait behind it, and tries again for two minutes.
+-- Changes a table, unless that was done before. Each change needs the table for itself, for a moment. It waits a
+-- second for that, because all operations wait behind it, and tries again for two minutes.
 CREATE PROCEDURE {{change_table}} (the_table TEXT, changes TEXT) SQL SECURITY INVOKER MODIFIES SQL DATA
 BEGIN
 	DECLARE tries INT DEFAULT 0;
