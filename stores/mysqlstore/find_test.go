@@ -55,8 +55,6 @@ func keptRows(t testing.TB, s *Store) (tags, sightings int) {
 }
 
 // A page of a search reads about as many rows as it has, however many there are: of the index that fits, in its order.
-// Seen to fail with FORCE INDEX taken out of each of the searches, and with the bound of first_fence taken out of that
-// by age.
 func TestSearchesUseAnIndex(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
@@ -167,8 +165,7 @@ func TestTagsAreCommittedWithTheClaim(t *testing.T) {
 	}
 }
 
-// Keys with tags and keys without, new and known ones, are claimed in the same batches. Seen to fail with the tags
-// left out of the rows of insertTagged.
+// Keys with tags and keys without, new and known ones, are claimed in the same batches.
 func TestTagsInBatches(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
@@ -201,8 +198,7 @@ func TestTagsInBatches(t *testing.T) {
 	}
 }
 
-// AddSightings waits for no record that a transaction holds, and so holds none. Seen to fail with LOCK IN SHARE MODE in
-// existing.sql.
+// AddSightings waits for no record that a transaction holds, and so holds none.
 func TestSightingsLockNoRecord(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
@@ -222,7 +218,7 @@ func saw(t testing.TB, s *Store, l retrysafe.Lease) {
 	}
 }
 
-// A deadlock is tried again, and adds once. Seen to fail with the case of remedy returning at the first error.
+// A deadlock is tried again, and adds once.
 func TestSightingsAreTriedAgain(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
@@ -257,8 +253,7 @@ func TestSightingsAreTriedAgain(t *testing.T) {
 	}
 }
 
-// Tags and sightings go when their record is swept, also an archived one, and stay as long as it is there. Seen to
-// fail with dropKeptOf taken out of sweepPiece, and with each of the joins taken out of orphans.sql.
+// Tags and sightings go when their record is swept, also an archived one, and stay as long as it is there.
 func TestSweepDropsTagsAndSightings(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
@@ -296,8 +291,7 @@ func TestSweepDropsTagsAndSightings(t *testing.T) {
 	}
 }
 
-// Rows whose record is gone otherwise are found by later passes, each of which looks at a part of them. Seen to fail
-// with sweepKept taken out of Sweep, and with looked left as it was.
+// Rows whose record is gone otherwise are found by later passes, each of which looks at a part of them.
 func TestSweepFindsRowsWithoutRecord(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
@@ -353,8 +347,7 @@ func TestViewShowsTagsAndSightings(t *testing.T) {
 	}
 }
 
-// The procedure of claims takes the tags that NewTags takes. Seen to fail with \p{Cc} as [[:cntrl:]], with LENGTH of
-// the value as CHAR_LENGTH, with the collation of the name taken out, and with read_tags called after the claim.
+// The procedure of claims takes the tags that NewTags takes.
 func TestTagsOfProcedures(t *testing.T) {
 	t.Parallel()
 	s := openShop(t, nil)
@@ -401,8 +394,7 @@ func TestTagsOfProcedures(t *testing.T) {
 	}
 }
 
-// A key that a procedure starts anew has the tags of that claim, also none; one that it takes over keeps its own. Seen
-// to fail with the cases of expired taken out of the UPDATE of claim_record.
+// A key that a procedure starts anew has the tags of that claim, also none; one that it takes over keeps its own.
 func TestProceduresClaimAnew(t *testing.T) {
 	t.Parallel()
 	s := openShop(t, nil)
@@ -417,6 +409,9 @@ func TestProceduresClaimAnew(t *testing.T) {
 	age(t, s.owner, 1500*time.Millisecond) // the lease has ended, and the key is taken
 	if got := tagged("order=1", `{"lease_for": 1, "keep": 1, "take_over": true, "tags": {"order": "2"}}`); len(got) != 1 {
 		t.Errorf("after a take-over: found %q", got)
+	}
+	if got := findIDs(t, s.owner, retrysafe.FindParams{Tag: "order=2"}); len(got) != 0 {
+		t.Errorf("after a take-over: found %q under the tag of the second claim", got)
 	}
 	age(t, s.owner, time.Hour)
 	if got := tagged("order=3", short+`, "tags": {"order": "3"}}`); len(got) != 1 {

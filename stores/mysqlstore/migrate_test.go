@@ -35,8 +35,8 @@ func TestMigrateAtOnce(t *testing.T) {
 // modeOfProcedures is the first statement of migrations/procedures.sql.
 const modeOfProcedures = "SET SESSION sql_mode = 'STRICT_ALL_TABLES'"
 
-// A migration that has failed in the middle is continued. Seen to fail with 1060, and with 1061, taken out of the
-// handler in 005_find.sql.
+// A migration that has failed in the middle is continued. Seen to fail with 1060 taken out of
+// 005_find.sql.
 func TestMigrateContinues(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
@@ -66,8 +66,8 @@ func TestMigrateContinues(t *testing.T) {
 }
 
 // A transaction that uses the table of claims holds the migration to version 5 up, and claims of programs of version 4
-// wait behind it for a moment only. They go on after it too. Seen to fail with the handler for 1205 taken out of
-// 005_find.sql, and with the setting of lock_wait_timeout taken out of it.
+// wait behind it for a moment only. They go on after it too. Seen to fail with the setting of lock_wait_timeout taken
+// out of 005_find.sql.
 func TestMigrateBesideOlderPrograms(t *testing.T) {
 	t.Parallel()
 	dsn := shared.Get(t).Database(t)
