@@ -64,7 +64,7 @@ func (s *Store) execute(ctx context.Context, c *conn, b *batch) error {
 		return err
 	}
 	var err error
-	if len(changes) > 0 || len(inserts) > maxPrepared {
+	if len(changes) > 0 || len(inserts) > maxPrepared || slices.ContainsFunc(inserts, isTagged) {
 		err = s.changeAll(ctx, c, changes, inserts)
 	} else { // one statement is a transaction by itself
 		err = s.insertAll(ctx, c, inserts)
@@ -159,11 +159,19 @@ func (s *Store) writeAll(ctx context.Context, q runner, w *writes) error {
 // insertAll takes new keys. If not all of them were new, the operations read which: see claim.next.
 func (s *Store) insertAll(ctx context.Context, c *conn, g group) error {
 	for part := range slices.Chunk(g, maxPrepared) {
-		var r rows
-		for _, op := range part {
-			r = append(r, op.insertRow())
+		st, withTags := s.sql.insert, slices.ContainsFunc(part, isTagged)
+		if withTags {
+			st = s.sql.insertTagged
 		}
-		result, err := s.execPart(ctx, c, s.sql.insert, r)
+		var r, tagged rows
+		for _, op := range part {
+			row := op.insertRow()
+			if withTags {
+				row = append(row, op.base().tags)
+			}
+			r = append(r, row)
+		}
+		result, err := s.execPart(ctx, c, st, r)
 		if err != nil {
 			return err
 		}
@@ -177,10 +185,21 @@ func (s *Store) insertAll(ctx context.Context, c *conn, g group) error {
 		}
 		for _, op := range part {
 			op.base().triedAt, op.base().inserted = at, n == int64(len(part))
+			if isTagged(op) {
+				tagged = append(tagged, []any{op.base().Digest[:], at})
+			}
+		}
+		if len(tagged) == 0 {
+			continue
+		}
+		if err := s.exec(ctx, c, s.sql.addTags, tagged); err != nil {
+			return err
 		}
 	}
 	return nil
 }
+
+func isTagged(op operation) bool { return op.base().tags != nil }
 
 // findAll reads the records of keys.
 func (s *Store) findAll(ctx context.Context, c *conn, g group, coalesced map[retrysafe.Digest][]operation) error {

@@ -46,10 +46,14 @@ func newClaim(p retrysafe.ClaimParams) (*claim, error) {
 			return nil, fmt.Errorf("mysqlstore: %s has %d bytes, the limit is %d", what, n, retrysafe.MaxKeyBytes)
 		}
 	}
-	return &claim{
+	c := &claim{
 		call: newCall(p.Key, stepInsert), Claim: storekit.Claim{Params: p},
 		lease: storekit.Micros(p.Lease), keep: storekit.NewKeep(p.Keep),
-	}, nil
+	}
+	if tags := p.Tags.String(); tags != "" {
+		c.tags = []byte(tags)
+	}
+	return c, nil
 }
 
 // insertRow is a row of insert.sql.
@@ -65,6 +69,7 @@ func (c *claim) insertRow() []any {
 func (c *claim) insertedRecord() *record {
 	t := c.triedAt
 	return &record{digest: c.Digest, now: t, Record: storekit.Record{
+		Tags:  c.Params.Tags,
 		State: retrysafe.Pending, Owner: c.Params.Owner, Fence: t, FirstFence: t, Attempt: 1,
 		ClaimedAt: t, EndsAt: t + c.lease, Keep: c.keep, Fingerprint: c.Params.Fingerprint,
 	}}
@@ -84,7 +89,11 @@ func (c *claim) decide(r *record, w *writes) {
 			w.dropSteps = append(w.dropSteps, []any{r.digest[:], r.FirstFence})
 		}
 		r.Fence = max(r.Fence+1, r.late)
-		r.FirstFence, r.ClaimedAt, r.Attempt, r.saved = r.Fence, r.late, 1, 0
+		r.FirstFence, r.ClaimedAt, r.Attempt, r.saved, r.Tags = r.Fence, r.late, 1, 0, c.Params.Tags
+		if c.tags != nil {
+			w.tags = append(w.tags, []any{r.digest[:], c.tags, r.FirstFence})
+			w.tagged = append(w.tagged, []any{r.digest[:], r.FirstFence})
+		}
 	case r.Verdict(&c.Params, r.now) != retrysafe.Acquired:
 		return
 	case r.State != retrysafe.Pending || r.Owner != c.Params.Owner:

@@ -31,6 +31,9 @@
 // the server twice a second, as long as there are waiters, with one statement for all keys that are watched: MySQL has
 // no notifications.
 //
+// Searches. Find uses an index of IDs, of tags, or of arrival, and AddSightings counts the requests that find a record,
+// without holding up claims. A claim with tags is a transaction of several statements in place of one.
+//
 // Roles. Migrate needs to create tables. A Store needs the rights that Grants lists, and no right to create or drop
 // anything; then days are dropped only by a sweep of an account that may.
 //

@@ -52,7 +52,7 @@ func granted(t *testing.T, server *servers.MariaDB) (owner *Store, app string) {
 	return openOn(t, db, Options{}), app
 }
 
-// What an account with the grants cannot do. Seen to fail with UPDATE on results in grants.sql, with INSERT on
+// What an account with the grants cannot do. Seen to fail with UPDATE on results and on tags in grants.sql, with INSERT on
 // migrations, and with the limit of 14 days taken out of the procedure.
 func TestGrantsAreNoMore(t *testing.T) {
 	t.Parallel()
@@ -66,6 +66,7 @@ func TestGrantsAreNoMore(t *testing.T) {
 		"INSERT INTO {{migrations}} (version, name, oldest) VALUES (2, 'two', 1)",
 		"UPDATE {{results}} SET body = ''",
 		"UPDATE {{steps}} SET data = ''",
+		"UPDATE {{tags}} SET tag = ''",
 		"ALTER TABLE {{claims}} ADD x INT",
 		"ALTER TABLE {{results}} DROP PARTITION before_all",
 		"DROP PROCEDURE {{add_days}}",

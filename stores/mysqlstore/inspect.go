@@ -51,35 +51,17 @@ func (s *Store) inspect(ctx context.Context, c *conn, d retrysafe.Digest) ([]ret
 	if err != nil {
 		return nil, err
 	}
+	if err := s.readSightings(ctx, c, d, records); err != nil {
+		return nil, err
+	}
 	_, err = c.ExecContext(ctx, "COMMIT")
 	return records, err
 }
 
-// List returns p.Limit records, the newest first, without Meta, Body and steps. It reads all records twice, claims and
-// those that are kept for audit.
-func (s *Store) List(ctx context.Context, p retrysafe.ListParams) (found []retrysafe.Record, err error) {
-	p = storekit.ListParams(p)
-	where := fmt.Sprintf("c.first_fence < %d", p.Before)
-	if p.State != 0 {
-		where += fmt.Sprintf(" AND c.state = %d", p.State)
-	}
-	if p.Scope != nil {
-		where += " AND c.scope = " + string(appendLiteral(nil, *p.Scope))
-	}
-	err = s.read(ctx, func(c *conn) error {
-		var from int64 // records whose first fence is that of the last one come with it
-		text := s.sql.listFrom.filled("{{where}}", where).literal(rows{{p.Limit - 1}})
-		if err := c.QueryRowContext(ctx, text).Scan(&from); err != nil && err != sql.ErrNoRows {
-			return err
-		}
-		page := s.sql.list.filled("{{where}}", fmt.Sprintf("%s AND c.first_fence >= %d", where, from))
-		found, err = s.show(ctx, c, page, nil)
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list: %w", explain(err))
-	}
-	return found, nil
+// List returns p.Limit records, the newest first, without Meta, Body and steps. It reads records in the order of their
+// arrival, those that p does not select too, until it has found enough.
+func (s *Store) List(ctx context.Context, p retrysafe.ListParams) ([]retrysafe.Record, error) {
+	return s.Find(ctx, retrysafe.FindParams{ListParams: p})
 }
 
 // show returns the records that a statement selects, as people see them.

@@ -65,7 +65,7 @@ func openTest(t testing.TB) *Store {
 // empty forgets everything in a store's database.
 func empty(t testing.TB, s *Store) {
 	t.Helper()
-	for _, table := range []string{"claims", "older", "steps", "results"} {
+	for _, table := range []string{"claims", "older", "steps", "results", "tags", "sightings"} {
 		execute(t, s, "DELETE FROM {{"+table+"}}")
 	}
 }
@@ -103,6 +103,7 @@ func age(t testing.TB, s *Store, d time.Duration) {
 				+ CASE WHEN state > 2 THEN GREATEST(keep_key, keep_audit) ELSE keep_key END) DIV 60000000 END,
 			ends_at = CASE WHEN ends_at > 0 THEN ends_at - %[2]d ELSE 0 END`, table, by))
 	}
+	execute(t, s, fmt.Sprintf("UPDATE {{sightings}} SET first_at = first_at - %d, last_at = last_at - %[1]d", by))
 	execute(t, s, fmt.Sprintf(`UPDATE {{results}} SET ended_at = ended_at - %d, keep_until = keep_until - %[1]d
 		ORDER BY ended_at`, by))
 }

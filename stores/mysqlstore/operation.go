@@ -29,6 +29,7 @@ type call struct {
 	storekit.Call
 
 	direct *direct // nil: there is none, or it has been tried
+	tags   []byte  // for the record that stepInsert makes; nil: none
 
 	// What the step has answered.
 	triedAt  instant // when stepInsert tried to insert a row
@@ -55,7 +56,7 @@ type direct struct {
 }
 
 // writes are what the operations of a batch change, as rows of statements.
-type writes struct{ claims, archive, dropSteps, steps, results rows }
+type writes struct{ claims, archive, dropSteps, steps, results, tags, tagged rows }
 
 // change writes the row of a record that was locked.
 func (w *writes) change(r *record) { w.claims = append(w.claims, r.row()) }
@@ -70,6 +71,8 @@ func (w *writes) each(q *statements, f func(st *statement, r rows) error) error 
 		{q.archive, w.archive},
 		{q.dropSteps, w.dropSteps},
 		{q.write, w.claims},
+		{q.setTags, w.tags},
+		{q.addTags, w.tagged},
 		{q.addSteps, w.steps},
 		{q.addResults, w.results},
 	} {

@@ -17,7 +17,9 @@ func TestPlans(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
 	completeMany(t, s, 40)
-	execute(t, s, "INSERT INTO {{older}} SELECT k, owner, fence, first_fence, claimed_at, ends_at, keep_replay, keep_key, "+
+	execute(t, s, "INSERT INTO {{older}} (k, owner, fence, first_fence, claimed_at, ends_at, keep_replay, "+
+		"keep_key, keep_audit, sweep_at, attempt, steps, code, state, omitted, fingerprint, scope, id) "+
+		"SELECT k, owner, fence, first_fence, claimed_at, ends_at, keep_replay, keep_key, "+
 		"keep_audit, sweep_at, attempt, steps, code, state, omitted, fingerprint, scope, id FROM {{claims}}")
 	execute(t, s, "INSERT INTO {{steps}} SELECT k, first_fence, k, 1, 'name', 'data' FROM {{claims}}")
 	var pairs, keys, owned, answers rows

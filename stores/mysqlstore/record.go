@@ -34,11 +34,11 @@ type savedStep struct {
 
 // scan reads a row of lock.sql, and with more, of statements that select more.
 func (r *record) scan(row *sql.Rows, more ...any) error {
-	var k, owner, fingerprint sql.RawBytes
+	var k, owner, fingerprint, tags sql.RawBytes
 	var state uint8
 	to := []any{
 		&k, &owner, &r.Fence, &r.FirstFence, &r.ClaimedAt, &r.EndsAt, &r.Keep.Replay, &r.Keep.Key, &r.Keep.Audit,
-		&r.sweepAt, &r.Attempt, &r.Code, &state, &r.Omitted, &r.saved, &fingerprint, &r.now, &r.late,
+		&r.sweepAt, &r.Attempt, &r.Code, &state, &r.Omitted, &r.saved, &fingerprint, &tags, &r.now, &r.late,
 	}
 	if err := row.Scan(append(to, more...)...); err != nil {
 		return err
@@ -46,6 +46,7 @@ func (r *record) scan(row *sql.Rows, more ...any) error {
 	copy(r.digest[:], k)
 	copy(r.Owner[:], owner)
 	r.State, r.Fingerprint = retrysafe.State(state), retrysafe.Fingerprint(fingerprint)
+	r.Tags, _ = retrysafe.ParseTags(string(tags)) // what others have written there keeps no key from being claimed
 	return nil
 }
 

@@ -33,12 +33,18 @@ type statement struct {
 // statements are the texts of package sql, for one database.
 type statements struct {
 	lock, find, insert, write, archive, addResults, addSteps, dropSteps, look, stateOf *statement
-	inspect, inspectSteps, listFrom, list, stats, bytes, pendingAges                   *statement
+	insertTagged, setTags, addTags, existing, addSightings                             *statement
+	inspect, inspectSteps, inspectSightings                                            *statement
+	listFrom, list, stats, bytes, pendingAges                                          *statement
 	dueClaims, dueOlder, sweepClaims, sweepOlder, deleteClaims, deleteOlder, lookLater *statement
 	addDays, pastDays, dayIsNeeded, dropDay                                            *statement
 	purgeOlder, purgeSteps, countOlder, dropResults                                    *statement
 	complete, extend, release                                                          *statement
+	kept                                                                               [2]kept
 }
+
+// kept is a table of what is kept beside records, and the statements that find and delete rows whose record is gone.
+type kept struct{ next, orphans, deletion *statement }
 
 // clock is the server's time in microseconds since 1970, when the statement began. It does not depend on time zones.
 const clock = "TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6))"
@@ -48,7 +54,7 @@ const clock = "TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TI
 const lateClock = clock + " + TIMESTAMPDIFF(MICROSECOND, NOW(6), SYSDATE(6))"
 
 // tables are the names that statements use, without the prefix.
-var tables = []string{"claims", "older", "steps", "results", "migrations"}
+var tables = []string{"claims", "older", "steps", "results", "tags", "sightings", "migrations"}
 
 // Procedures that a Store calls, that a service calls, and that only these call.
 var (
@@ -57,8 +63,8 @@ var (
 		"claim", "extend", "step", "save_step", "complete", "fail", "release", "child_key",
 	}
 	innerProcedures = []string{
-		"hash_key", "read_lease", "lease_lost", "interrupted", "ask_transaction", "check_options", "read_seconds", "make_meta",
-		"read_meta", "end_attempt", "end_http", "claim_record",
+		"hash_key", "read_lease", "lease_lost", "interrupted", "ask_transaction", "check_options", "read_seconds", "read_tags",
+		"make_meta", "read_meta", "end_attempt", "end_http", "claim_record",
 	}
 )
 
@@ -89,7 +95,7 @@ func checkDatabase(ctx context.Context, q queryer, name string) (string, error) 
 func inDatabase(text, database string) string {
 	var pairs []string
 	var texts []string
-	for _, name := range slices.Concat([]string{"records"}, tables, storeProcedures, serviceProcedures, innerProcedures) {
+	for _, name := range slices.Concat([]string{"records", "change_table"}, tables, storeProcedures, serviceProcedures, innerProcedures) {
 		pairs = append(pairs, "{{"+name+"}}", "`"+database+"`."+prefix+name)
 	}
 	for _, name := range tables {
@@ -99,6 +105,7 @@ func inDatabase(text, database string) string {
 		"{{database_text}}", "'"+database+"'",
 		"{{results_text}}", "'"+prefix+"results'",
 		"{{tables_text}}", strings.Join(texts, ", "),
+		"{{own_tags}}", "CASE WHEN c.tags_of = c.first_fence THEN c.tags END",
 		"{{now}}", clock,
 		"{{late}}", lateClock,
 	)
@@ -133,8 +140,8 @@ func newStatement(database, name string, pairs ...string) *statement {
 
 func newStatements(database string) *statements {
 	plain := func(name string, pairs ...string) *statement { return newStatement(database, name, pairs...) }
-	often := func(name string) *statement {
-		s := newStatement(database, name)
+	often := func(name string, pairs ...string) *statement {
+		s := newStatement(database, name, pairs...)
 		s.prepare = true
 		return s
 	}
@@ -153,9 +160,16 @@ func newStatements(database string) *statements {
 		s.prepareOne = true
 		return s
 	}
+	besides := func(table string) kept {
+		of := []string{"{{kept}}", "{{" + table + "}}"}
+		return kept{plain("next_kept", of...), plain("orphans", of...), alone("drop_kept", of...)}
+	}
 	return &statements{
-		lock: often("lock"),
-		find: often("find"), insert: often("insert"), write: often("write"), addResults: single("add_results"),
+		lock: often("lock"), find: often("find"), write: often("write"), addResults: single("add_results"),
+		insert:       often("insert", "{{tag_columns}}", "", "{{tag_values}}", ""),
+		insertTagged: often("insert", "{{tag_columns}}", ", tags, tags_of", "{{tag_values}}", ", ?, fence"),
+		setTags:      plain("set_tags"), addTags: plain("add_tags"), kept: [2]kept{besides("tags"), besides("sightings")},
+		existing: plain("existing"), addSightings: plain("add_sightings"), inspectSightings: plain("inspect_sightings"),
 		archive: plain("archive"), addSteps: plain("add_steps"), dropSteps: alone("drop_steps"),
 		look: plain("look"), stateOf: plain("state_of"),
 		inspect: plain("inspect"), inspectSteps: plain("inspect_steps"), listFrom: plain("list_from"), list: plain("list"),

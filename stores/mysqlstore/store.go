@@ -51,8 +51,8 @@ func (o Options) withDefaults(ctx context.Context, db *sql.DB) (_ Options, err e
 	return o, err
 }
 
-// Store implements retrysafe.Store, Sweeper, Watcher, Inspector, Purger, Reopener and RiskReporter on MySQL and
-// MariaDB. It is safe for concurrent use.
+// Store implements retrysafe.Store, Sweeper, Watcher, Inspector, Finder, SightingKeeper, Purger, Reopener and
+// RiskReporter on MySQL and MariaDB. It is safe for concurrent use.
 type Store struct {
 	db      *sql.DB
 	options Options
@@ -69,13 +69,15 @@ type Store struct {
 }
 
 var (
-	_ retrysafe.Store        = (*Store)(nil)
-	_ retrysafe.Sweeper      = (*Store)(nil)
-	_ retrysafe.Watcher      = (*Store)(nil)
-	_ retrysafe.Inspector    = (*Store)(nil)
-	_ retrysafe.Purger       = (*Store)(nil)
-	_ retrysafe.Reopener     = (*Store)(nil)
-	_ retrysafe.RiskReporter = (*Store)(nil)
+	_ retrysafe.Store          = (*Store)(nil)
+	_ retrysafe.Sweeper        = (*Store)(nil)
+	_ retrysafe.Watcher        = (*Store)(nil)
+	_ retrysafe.Inspector      = (*Store)(nil)
+	_ retrysafe.Finder         = (*Store)(nil)
+	_ retrysafe.SightingKeeper = (*Store)(nil)
+	_ retrysafe.Purger         = (*Store)(nil)
+	_ retrysafe.Reopener       = (*Store)(nil)
+	_ retrysafe.RiskReporter   = (*Store)(nil)
 )
 
 // New returns a store in the database that db connects to. The tables must exist: see Migrate. Close the Store before

@@ -19,6 +19,7 @@ const piece = 200
 type sweeper struct {
 	pass       sync.Mutex // one pass at a time; it guards what follows
 	maintained time.Time  // when the partitions were
+	looked     [2][]byte  // up to which key tables of kept were looked through
 }
 
 // Sweep deletes up to limit records that are past their retention, in small transactions, and returns how many. Now and
@@ -36,8 +37,10 @@ func (s *Store) Sweep(ctx context.Context, limit int) (swept int, err error) {
 			if err := s.maintainPartitions(ctx); err != nil {
 				return err
 			}
-			swept, err = s.sweepAll(ctx, c, limit)
-			return err
+			if swept, err = s.sweepAll(ctx, c, limit); err != nil {
+				return err
+			}
+			return s.sweepKept(ctx, c)
 		})
 	})
 	switch {
@@ -113,7 +116,74 @@ func (s *Store) sweepPiece(ctx context.Context, c *conn, from source, n int) (p 
 	if _, err := c.ExecContext(ctx, "COMMIT"); err != nil {
 		return pieceSwept{}, err
 	}
-	return p, nil
+	return p, s.dropKeptOf(ctx, c, p.gone)
+}
+
+// dropKeptOf deletes what is kept beside records that are gone.
+func (s *Store) dropKeptOf(ctx context.Context, c *conn, gone rows) error {
+	if len(gone) == 0 {
+		return nil
+	}
+	var keys []byte
+	for i, values := range gone {
+		if i > 0 {
+			keys = append(keys, ',')
+		}
+		keys = appendLiteral(keys, values[0])
+	}
+	for _, table := range s.sql.kept {
+		if err := s.dropOrphans(ctx, c, table, fmt.Sprintf("t.k IN (%s)", keys)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// looks is how many rows of a table of kept a pass looks at.
+const looks = 1000
+
+// sweepKept deletes tags and sightings whose record is gone, among as many rows as one pass looks at: those of keys
+// that began anew, that a program of an earlier version has swept, or that were added during a sweep.
+func (s *Store) sweepKept(ctx context.Context, c *conn) error {
+	for i, table := range s.sql.kept {
+		after := &s.sweeper.looked[i]
+		begin := string(appendLiteral(nil, *after))
+		next := table.next.filled("{{after}}", begin).literal(rows{{looks}})
+		if err := c.QueryRowContext(ctx, next).Scan(after); err != nil {
+			return err
+		}
+		if *after == nil { // the end: the next pass begins at the first key
+			continue
+		}
+		where := fmt.Sprintf("t.k > %s AND t.k <= %s", begin, appendLiteral(nil, *after))
+		if err := s.dropOrphans(ctx, c, table, where); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dropOrphans deletes rows whose record is gone. No record comes back.
+func (s *Store) dropOrphans(ctx context.Context, c *conn, table kept, where string) error {
+	var orphans rows
+	err := s.query(ctx, c, table.orphans.filled("{{where}}", where), nil, func(row *sql.Rows) error {
+		var k []byte
+		var firstFence int64
+		err := row.Scan(&k, &firstFence)
+		orphans = append(orphans, []any{k, firstFence})
+		return err
+	})
+	if err != nil || len(orphans) == 0 {
+		return err
+	}
+	if _, err := c.ExecContext(ctx, "START TRANSACTION"); err != nil {
+		return err
+	}
+	if err := s.exec(ctx, c, table.deletion, orphans); err != nil {
+		return err
+	}
+	_, err = c.ExecContext(ctx, "COMMIT")
+	return err
 }
 
 // read decides what becomes of a record that was locked.

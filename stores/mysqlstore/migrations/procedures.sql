@@ -190,6 +190,41 @@ BEGIN
 END
 //
 
+DROP PROCEDURE IF EXISTS {{read_tags}}
+//
+
+-- Reads the option tags, as lines name=value. NULL: there are none.
+CREATE PROCEDURE {{read_tags}} (options LONGTEXT CHARACTER SET utf8mb4, OUT tag_lines VARBINARY(647)) SQL SECURITY INVOKER NO SQL
+BEGIN
+	DECLARE value, all_names, name LONGTEXT CHARACTER SET utf8mb4;
+	DECLARE message VARCHAR(128) CHARACTER SET utf8mb4;
+	DECLARE i INT DEFAULT 0;
+	DECLARE bad CONDITION FOR SQLSTATE 'RS006';
+	SET tag_lines = NULL;
+	SET value = JSON_EXTRACT(options, '$.tags');
+	IF JSON_TYPE(value) NOT IN ('NULL', 'OBJECT') OR JSON_TYPE(value) = 'OBJECT' AND JSON_LENGTH(value) > 4 THEN
+		SIGNAL bad SET MYSQL_ERRNO = 50006, MESSAGE_TEXT =
+			'retrysafe: the option tags is not an object with 4 names at most, such as {"order": "1234"}';
+	END IF;
+	SET all_names = CASE WHEN JSON_TYPE(value) = 'OBJECT' THEN JSON_KEYS(value) END;
+	WHILE i < COALESCE(JSON_LENGTH(all_names), 0) DO
+		SET name = JSON_UNQUOTE(JSON_EXTRACT(all_names, CONCAT('$[', i, ']')));
+		IF name = '' OR CHAR_LENGTH(name) > 32 OR name COLLATE utf8mb4_bin REGEXP '[^-A-Za-z0-9._]' THEN
+			SET message = CONCAT('retrysafe: the tag name "', LEFT(name, 40), '" is not 1 to 32 letters, digits, ''-'', ''_'' or ''.''');
+			SIGNAL bad SET MYSQL_ERRNO = 50006, MESSAGE_TEXT = message;
+		END IF;
+		SET value = JSON_EXTRACT(options, CONCAT('$.tags."', name, '"'));
+		SET value = CASE WHEN JSON_TYPE(value) = 'STRING' THEN JSON_UNQUOTE(value) END;
+		IF (LENGTH(value) BETWEEN 1 AND 128 AND value NOT REGEXP '\\p{Cc}') IS NOT TRUE THEN
+			SET message = CONCAT('retrysafe: the value of tag ', name, ' is not text of 1 to 128 bytes without control characters');
+			SIGNAL bad SET MYSQL_ERRNO = 50006, MESSAGE_TEXT = message;
+		END IF;
+		SET tag_lines = CONCAT(CASE WHEN i > 0 THEN CONCAT(tag_lines, CHAR(10)) ELSE '' END, name, '=', value);
+		SET i = i + 1;
+	END WHILE;
+END
+//
+
 DROP PROCEDURE IF EXISTS {{make_meta}}
 //
 
@@ -598,6 +633,7 @@ CREATE PROCEDURE {{claim_record}} (the_scope LONGBLOB, the_id LONGBLOB, the_fing
 BEGIN
 	DECLARE lasts, replay, taken, audited BIGINT;
 	DECLARE asked LONGBLOB DEFAULT COALESCE(the_fingerprint, '');
+	DECLARE new_tags VARBINARY(647);
 	DECLARE option_value LONGTEXT CHARACTER SET utf8mb4;
 	DECLARE the_key, me BINARY(16);
 	DECLARE take INT DEFAULT 0;
@@ -613,11 +649,12 @@ BEGIN
 	DECLARE step_name, step_data, data LONGBLOB;
 	DECLARE time_read BIGINT;
 	DECLARE tries, expired, failed, held_up, no_more, hidden INT DEFAULT 0;
-	CALL {{check_options}} (options, 'lease_for,keep,keep_key,keep_audit,take_over,owner');
+	CALL {{check_options}} (options, 'lease_for,keep,keep_key,keep_audit,take_over,owner,tags');
 	CALL {{read_seconds}} (options, 'lease_for', lasts);
 	CALL {{read_seconds}} (options, 'keep', replay);
 	CALL {{read_seconds}} (options, 'keep_key', taken);
 	CALL {{read_seconds}} (options, 'keep_audit', audited);
+	CALL {{read_tags}} (options, new_tags);
 	SET lasts = COALESCE(lasts, 30000000);
 	SET replay = COALESCE(replay, 86400000000);
 	SET taken = GREATEST(replay, COALESCE(taken, 0));
@@ -694,9 +731,10 @@ BEGIN
 					SET time_read = {{late}};
 					/*M! SET STATEMENT innodb_lock_wait_timeout = 1 FOR */ INSERT INTO {{claims}}
 						(k, owner, fence, first_fence, claimed_at, ends_at, keep_replay, keep_key, keep_audit, sweep_at,
-						attempt, state, fingerprint, scope, id)
+						attempt, state, fingerprint, scope, id, tags, tags_of)
 						VALUES (the_key, me, time_read, time_read, time_read, time_read + lasts, replay, taken, audited,
-						(time_read + lasts + taken) DIV 60000000, 1, 1, asked, the_scope, the_id);
+						(time_read + lasts + taken) DIV 60000000, 1, 1, asked, the_scope, the_id,
+						new_tags, CASE WHEN new_tags IS NOT NULL THEN time_read END);
 				END;
 				IF failed = 2 THEN
 					SET verdict = 'in_flight', held_up = 1;
@@ -739,9 +777,10 @@ BEGIN
 			END IF;
 			IF expired AND r_state > 2 AND r_end + r_audit > time_read THEN
 				INSERT INTO {{older}} (k, owner, fence, first_fence, claimed_at, ends_at, keep_replay, keep_key, keep_audit,
-					sweep_at, attempt, steps, code, state, omitted, fingerprint, scope, id)
+					sweep_at, attempt, steps, code, state, omitted, fingerprint, scope, id, tags, tags_of)
 					SELECT c.k, c.owner, c.fence, c.first_fence, c.claimed_at, c.ends_at, c.keep_replay, c.keep_key, c.keep_audit,
-					c.sweep_at, c.attempt, c.steps, c.code, c.state, c.omitted, c.fingerprint, c.scope, c.id
+					c.sweep_at, c.attempt, c.steps, c.code, c.state, c.omitted, c.fingerprint, c.scope, c.id,
+					c.tags, c.tags_of
 					FROM {{claims}} c FORCE INDEX (PRIMARY) WHERE c.k = the_key;
 			ELSEIF expired AND r_steps > 0 THEN
 				DELETE FROM {{steps}} WHERE k = the_key AND first_fence = r_first;
@@ -758,13 +797,22 @@ BEGIN
 				r_state = 1, r_fingerprint = asked;
 			UPDATE {{claims}} SET owner = me, fence = r_fence, first_fence = r_first, claimed_at = r_claimed, ends_at = r_end,
 				keep_replay = r_replay, keep_key = r_keep, keep_audit = r_audit, sweep_at = (r_end + r_keep) DIV 60000000,
-				attempt = r_attempt, steps = r_steps, code = 0, state = 1, omitted = 0, fingerprint = asked
+				attempt = r_attempt, steps = r_steps, code = 0, state = 1, omitted = 0, fingerprint = asked,
+				tags = CASE WHEN expired THEN new_tags ELSE tags END, tags_of = CASE WHEN expired THEN r_first ELSE tags_of END
 				WHERE k = the_key;
 			IF ROW_COUNT() <> 1 THEN
 				CALL {{interrupted}} ('claim');
 			END IF;
 			LEAVE attempts;
 		END LOOP;
+		IF verdict = 'acquired' AND new_tags IS NOT NULL THEN
+			INSERT IGNORE INTO {{tags}} (k, first_fence, tag)
+				SELECT c.k, c.first_fence, SUBSTRING_INDEX(SUBSTRING_INDEX(c.tags, CHAR(10), i.n), CHAR(10), -1)
+				FROM {{claims}} c FORCE INDEX (PRIMARY)
+				JOIN (SELECT 1 AS n UNION ALL SELECT 2 UNION ALL SELECT 3 UNION ALL SELECT 4) i
+					ON i.n <= 1 + LENGTH(c.tags) - LENGTH(REPLACE(c.tags, CHAR(10), ''))
+				WHERE c.k = the_key AND c.tags_of = c.first_fence;
+		END IF;
 		IF r_state < 3 AND r_steps > 0 THEN
 			SET step_list = '';
 			BEGIN

@@ -1,7 +1,7 @@
 -- The records of keys, with their answers and steps: a row for each step. What is read is newer than the time, which is
 -- when the statement began: a lease that had ended by then and is not seen extended was abandoned.
 SELECT c.k, c.owner, c.fence, c.first_fence, c.claimed_at, c.ends_at, c.keep_replay, c.keep_key, c.keep_audit,
-	c.sweep_at, c.attempt, c.code, c.state, c.omitted, c.steps, c.fingerprint, {{now}}, {{now}},
+	c.sweep_at, c.attempt, c.code, c.state, c.omitted, c.steps, c.fingerprint, {{own_tags}}, {{now}}, {{now}},
 	r.meta, r.body, s.n, s.name, s.data
 FROM {{claims}} c FORCE INDEX (PRIMARY)
 	LEFT JOIN {{results}} r FORCE INDEX (PRIMARY) ON c.state > 2 AND r.ended_at = c.ends_at AND r.k = c.k

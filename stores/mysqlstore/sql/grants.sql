@@ -3,6 +3,8 @@
 GRANT SELECT, INSERT, UPDATE, DELETE ON {{claims}} TO {{role}};
 GRANT SELECT, INSERT, UPDATE, DELETE ON {{older}} TO {{role}};
 GRANT SELECT, INSERT, DELETE ON {{steps}} TO {{role}};
+GRANT SELECT, INSERT, DELETE ON {{tags}} TO {{role}};
+GRANT SELECT, INSERT, UPDATE, DELETE ON {{sightings}} TO {{role}};
 -- Answers can be dropped (Purge), as claims can, and not changed.
 GRANT SELECT, INSERT, DELETE ON {{results}} TO {{role}};
 GRANT SELECT ON {{migrations}} TO {{role}};

@@ -1,0 +1,1 @@
+DELETE FROM {{kept}} WHERE k = {{rows: ? AND first_fence = ?}}
