@@ -50,7 +50,8 @@ func (o Options) withDefaults(pool *pgxpool.Pool) (_ Options, err error) {
 	return o, err
 }
 
-// Store implements retrysafe.Store, Sweeper, Watcher, Inspector, Purger and RiskReporter on PostgreSQL. It is safe for
+// Store implements retrysafe.Store, Sweeper, Watcher, Inspector, Finder, SightingKeeper,
+// Purger and RiskReporter on PostgreSQL. It is safe for
 // concurrent use.
 type Store struct {
 	pool     *pgxpool.Pool
@@ -68,12 +69,14 @@ type Store struct {
 }
 
 var (
-	_ retrysafe.Store        = (*Store)(nil)
-	_ retrysafe.Sweeper      = (*Store)(nil)
-	_ retrysafe.Watcher      = (*Store)(nil)
-	_ retrysafe.Inspector    = (*Store)(nil)
-	_ retrysafe.Purger       = (*Store)(nil)
-	_ retrysafe.RiskReporter = (*Store)(nil)
+	_ retrysafe.Store          = (*Store)(nil)
+	_ retrysafe.Sweeper        = (*Store)(nil)
+	_ retrysafe.Watcher        = (*Store)(nil)
+	_ retrysafe.Inspector      = (*Store)(nil)
+	_ retrysafe.Finder         = (*Store)(nil)
+	_ retrysafe.SightingKeeper = (*Store)(nil)
+	_ retrysafe.Purger         = (*Store)(nil)
+	_ retrysafe.RiskReporter   = (*Store)(nil)
 )
 
 // New returns a store in the database that pool connects to. The schema must exist: see Migrate. Close the Store before
