@@ -23,9 +23,9 @@ func (s *Store) List(ctx context.Context, p retrysafe.ListParams) ([]retrysafe.R
 	return found, nil
 }
 
-// Find returns p.Limit of the records that p selects, the newest first, without Meta, Body and steps. A tag, or else an
-// ID, is looked up in an index, and so is MaxAge; a search by anything else reads the records from the newest on until it
-// has found so many, and fails after [Options.Timeout].
+// Find returns p.Limit of the records that p selects, the newest first, without Meta, Body and steps. A tag, or else
+// an ID, is looked up in an index, and so is MaxAge; a search by anything else reads the records from the newest on
+// until it has found so many, and fails after [Options.Timeout].
 func (s *Store) Find(ctx context.Context, p retrysafe.FindParams) ([]retrysafe.Record, error) {
 	found, err := s.search(ctx, p)
 	if err != nil {

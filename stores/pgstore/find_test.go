@@ -38,8 +38,7 @@ func fillTagged(t *testing.T, s *Store, n int) {
 // A search follows an index, whether the server knows the values or not, and whatever it knows of the tables. A page of
 // the newest of many records with a tag does not sort them.
 //
-// Seen to fail with searchSettings taken out of plan, with claims_id and older_id dropped, with "g.first_fence < $1" taken
-// out of search_by_tag.sql, and with "enable_sort" taken out of search_settings.sql.
+// Seen to fail with "g.first_fence < $1" taken out of search_by_tag.sql, and with "place" taken from r there.
 func TestPlansOfSearches(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
@@ -192,10 +191,9 @@ func applyMigration(ctx context.Context, pool *pgxpool.Pool, version int) error 
 	return err
 }
 
-// The function claim keeps and refuses the tags that Go does, and a record that is there keeps its own. Roles that could
-// call the function of an earlier version can call this one.
+// The function claim keeps and refuses the tags that Go does, and a record that is there keeps its own.
 //
-// Seen to fail with read_tags returning what it was given, and with GRANT taken out of functions.sql.
+// Seen to fail with tagged in place of x.tags in claim_record, with COLLATE taken out of read_tags, and with "c2" taken out.
 func TestTagsOfTheFunctions(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
@@ -234,7 +232,9 @@ func TestTagsOfTheFunctions(t *testing.T) {
 	}
 }
 
-// A role keeps its right to call claim when the function gets an argument. Seen to fail with GRANT taken out of functions.sql.
+// A role keeps its right to call claim when the function gets an argument.
+//
+// Seen to fail with GRANT taken out of functions.sql.
 func TestOldGrantsOfClaim(t *testing.T) {
 	t.Parallel()
 	database := shared.Get(t).Database(t)
@@ -265,8 +265,8 @@ func TestOldGrantsOfClaim(t *testing.T) {
 	}
 }
 
-// A transaction that has read claims, as one that holds a lease, delays the migration and no claim for more than a moment.
-// Seen to fail with '500ms' made 0 in 006_tags.sql: the claim waited until the context ended.
+// A transaction that has read claims, as one that holds a lease, delays the migration, and no claim for more than a
+// moment. Seen to fail with '500ms' made 0 in 006_tags.sql: the claim waited until the context ended.
 func TestMigrateWaitsForReaders(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)

@@ -62,8 +62,8 @@ func newestVersion() int {
 }
 
 // Migrate makes the schema, or brings it up to date, and makes the partitions of the next days. It may be run again,
-// and by many processes at once; all of it happens in one transaction, but for the index of a large table, which is made
-// while claims go on (CREATE INDEX CONCURRENTLY). It needs the right to create in the database,
+// and by many processes at once; all of it happens in one transaction, but for the index of a large table, which is
+// made while claims go on (CREATE INDEX CONCURRENTLY). It needs the right to create in the database,
 // and with MigrateOptions.Role, the rights of the schema's owner: see Grants for what the role of a Store needs.
 //
 // It returns the versions that it has applied, and an error that is ErrNewerSchema if the schema is newer than this

@@ -10,8 +10,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/storekit"
 )
 
-// AddSightings adds counts to records, in one statement. Those of records that do not exist are left out. It waits for no
-// claim: it reads the records without locking them.
+// AddSightings adds counts to records, in one statement. Those of records that do not exist are left out. It waits for
+// no claim: it reads the records without locking them.
 func (s *Store) AddSightings(ctx context.Context, all []retrysafe.KeySighting) error {
 	if len(all) == 0 {
 		return ctx.Err()
