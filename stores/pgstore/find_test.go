@@ -38,7 +38,7 @@ func fillTagged(t *testing.T, s *Store, n int) {
 // A search follows an index, whether the server knows the values or not, and whatever it knows of the tables. A page of
 // the newest of many records with a tag does not sort them.
 //
-// Seen to fail with "g.first_fence < $1" taken out of search_by_tag.sql, and with "place" taken from r there.
+// Seen to fail with "r.first_fence AS place" in search_by_tag.sql: all records with the tag were sorted.
 func TestPlansOfSearches(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
@@ -90,7 +90,7 @@ func rowsOf(t *testing.T, s *Store) string {
 // What finds a record and what was seen of it go with it: when it is swept, when its key starts anew, and when its answer
 // may be read no more; not while people may read it.
 //
-// Seen to fail with each of the four triggers dropped, and with NOT EXISTS taken out of each place of forget.
+// Seen to fail with "false AND" in the condition of the trigger tags_of_new.
 func TestTagsAndSightingsGoWithTheirRecord(t *testing.T) {
 	t.Parallel()
 	pairs := map[string]string{"order": "1", "customer": "Zoë"}
@@ -149,7 +149,7 @@ func TestTagsAndSightingsGoWithTheirRecord(t *testing.T) {
 }
 
 // An index that a migration has left out because the table was large is there after Migrate, also if an earlier one was
-// not finished. Seen to fail with makeIndexes left out of Migrate, and with DROP INDEX left out of it.
+// not finished.
 func TestIndexOfALargeTable(t *testing.T) {
 	t.Parallel()
 	pool := openPool(t, shared.Get(t).Database(t))
@@ -192,8 +192,6 @@ func applyMigration(ctx context.Context, pool *pgxpool.Pool, version int) error 
 }
 
 // The function claim keeps and refuses the tags that Go does, and a record that is there keeps its own.
-//
-// Seen to fail with tagged in place of x.tags in claim_record, with COLLATE taken out of read_tags, and with "c2" taken out.
 func TestTagsOfTheFunctions(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
@@ -233,8 +231,6 @@ func TestTagsOfTheFunctions(t *testing.T) {
 }
 
 // A role keeps its right to call claim when the function gets an argument.
-//
-// Seen to fail with GRANT taken out of functions.sql.
 func TestOldGrantsOfClaim(t *testing.T) {
 	t.Parallel()
 	database := shared.Get(t).Database(t)
@@ -266,7 +262,7 @@ func TestOldGrantsOfClaim(t *testing.T) {
 }
 
 // A transaction that has read claims, as one that holds a lease, delays the migration, and no claim for more than a
-// moment. Seen to fail with '500ms' made 0 in 006_tags.sql: the claim waited until the context ended.
+// moment.
 func TestMigrateWaitsForReaders(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
@@ -298,5 +294,25 @@ func TestMigrateWaitsForReaders(t *testing.T) {
 	}
 	if err := <-migrated; err != nil {
 		t.Error(err)
+	}
+}
+
+// Sightings are added while a transaction holds the record, as one does between complete and COMMIT.
+func TestSightingsWaitForNoClaim(t *testing.T) {
+	t.Parallel()
+	s := openTest(t)
+	l := acquire(t, s, "k")
+	unlock := lockRow(t, s, l.Key)
+	seen := retrysafe.KeySighting{
+		Digest: l.Key.Digest(), FirstFence: l.Fence, Sighting: retrysafe.Sighting{Kind: retrysafe.SeenInFlight, Count: 1},
+	}
+	// The same one twice: a statement that had it twice would be refused.
+	if err := s.AddSightings(t.Context(), []retrysafe.KeySighting{seen, seen}); err != nil {
+		t.Error(err)
+	}
+	unlock()
+	found, err := s.Inspect(t.Context(), l.Key.Digest())
+	if err != nil || len(found[0].Sightings) != 1 || found[0].Sightings[0].Count != 2 {
+		t.Errorf("Inspect: %+v, %v", found, err)
 	}
 }

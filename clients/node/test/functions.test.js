@@ -53,7 +53,7 @@ test('a service that completes a lease', async (t) => {
   assert.deepEqual([failed.answer, failed.code, failed.failed], ['no money', 422, true])
 })
 
-// The file has what Go and Python keep and refuse. Seen to fail with tags taken out of settings.
+// The file has what Go and Python keep and refuse.
 test('tags are those of other languages', async (t) => {
   const pool = newPool(t)
   for (const { tags, text, error } of JSON.parse(readFileSync(join(process.env.RETRYSAFE_TEST_DATA, 'tags.json')))) {

@@ -185,7 +185,7 @@ class Long(Case):
                     self.assertEqual(op.child_key(v["name"]), v["key"])
                     op.release()
 
-    # The file has what Go and Node keep and refuse. Seen to fail with tags left out of once, and out of claim.
+    # The file has what Go and Node keep and refuse.
     def test_tags_are_those_of_other_languages(self):
         table = pathlib.Path(__file__).resolve().parents[2] / "testdata" / "tags.json"
         for n, c in enumerate(json.loads(table.read_text(encoding="utf-8"))):
