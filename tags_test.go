@@ -1,8 +1,10 @@
 package retrysafe_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
+	"os"
 	"strings"
 	"testing"
 
@@ -78,4 +80,25 @@ func ExampleNewTags() {
 	// Output:
 	// customer alice
 	// order 1234
+}
+
+// The table has what the SQL functions and the clients for Python and Node keep and refuse.
+func TestTagsOfAllLanguages(t *testing.T) {
+	text, err := os.ReadFile("clients/testdata/tags.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []struct {
+		Tags        map[string]string
+		Text, Error string
+	}
+	if err := json.Unmarshal(text, &all); err != nil || len(all) < 10 {
+		t.Fatalf("%d lines, %v", len(all), err)
+	}
+	for _, c := range all {
+		tags, err := retrysafe.NewTags(c.Tags)
+		if (err != nil) != (c.Error != "") || err != nil && !strings.Contains(err.Error(), c.Error) || tags.String() != c.Text {
+			t.Errorf("NewTags(%v) = %q, %v; want %q, %q", c.Tags, tags, err, c.Text, c.Error)
+		}
+	}
 }

@@ -27,6 +27,11 @@ export interface ClaimOptions {
   tries?: number
   /** The schema of Retrysafe. Default retrysafe. */
   schema?: string
+  /**
+   * Up to 4 names and values by which people find the key, such as { order: '1234' }. Records keep them in the clear, and a
+   * record that is there keeps its own: no secrets. Default: none.
+   */
+  tags?: Record<string, string>
 }
 
 export interface OnceOptions extends ClaimOptions {

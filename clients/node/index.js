@@ -295,10 +295,10 @@ function inTransaction (client, verb) {
 
 const types = {
   scope: 'bytea', id: 'bytea', fingerprint: 'bytea', take_over: 'boolean', owner: 'uuid', lease: 'text', name: 'text', data: 'bytea',
-  body: 'bytea', code: 'integer', content_type: 'text', headers: 'text[]', lease_for: 'float8', keep: 'float8'
+  body: 'bytea', code: 'integer', content_type: 'text', headers: 'text[]', lease_for: 'float8', keep: 'float8', tags: 'jsonb'
 }
 
-const defaults = ['code', 'content_type', 'keep'] // of arguments that may be left out
+const defaults = ['code', 'content_type', 'keep', 'tags'] // of arguments that may be left out
 
 // call calls functions of the schema with the same arguments, in one statement. It has no name, because PgBouncer changes
 // the server's connections, on which statements are prepared.
@@ -327,14 +327,15 @@ const isRefusal = (e) => e.severity === 'ERROR' && !/^(08|57|58|XX)/.test(e.code
 
 const isolations = ['read committed', 'repeatable read', 'serializable']
 
-function settings (pool, { scope, key, request, lease = 30, keep = 86400, takeOver = false, wait = 0, tries = 10, isolation, schema, childSecret }) {
+function settings (pool, { scope, key, request, lease = 30, keep = 86400, takeOver = false, wait = 0, tries = 10, isolation, schema, childSecret, tags }) {
   const refuse = (message) => { throw new InvalidArgument(message) }
   if (!isPool(pool)) refuse('the first argument must be a Pool of pg: the key is claimed on a connection of its own')
   if (![scope, key].every((x) => typeof x === 'string' || x instanceof Uint8Array)) refuse('scope and key must be strings or Buffers')
   if (![lease, keep, wait].every((x) => x >= 0 && Number.isFinite(x))) refuse('lease, keep and wait must be numbers of seconds')
   if (!(tries >= 1)) refuse('tries must be 1 or more')
   if (isolation !== undefined && !isolations.includes(isolation)) refuse(`isolation must be one of: ${isolations.join(', ')}`)
-  const given = { scope: bytes(scope), id: bytes(key), fingerprint: fingerprint(request), lease_for: lease, keep, owner: randomUUID() }
+  if (tags !== undefined && (typeof tags !== 'object' || tags === null)) refuse('tags must be an object of strings')
+  const given = { scope: bytes(scope), id: bytes(key), fingerprint: fingerprint(request), lease_for: lease, keep, owner: randomUUID(), tags: tags && JSON.stringify(tags) }
   return {
     pool, schema, wait, tries, takeOver, childSecret: secretBytes(childSecret), claim: ({ takeOver }) => ({ ...given, take_over: takeOver }),
     begin: 'BEGIN' + (isolation ? ' ISOLATION LEVEL ' + isolation.toUpperCase() : '')

@@ -27,7 +27,7 @@ import time
 import uuid
 from contextlib import closing, contextmanager, suppress
 from datetime import timedelta
-from typing import Any, Callable, ContextManager, Dict, Iterator, List, Optional, Sequence, Tuple, Type, Union
+from typing import Any, Callable, ContextManager, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Type, Union
 
 __version__ = "0.1.0"
 __all__ = [
@@ -295,18 +295,20 @@ def claim(
     conn: Any, scope: Union[str, bytes], key: Union[str, bytes], request: Any = None, *,
     lease: Seconds = 30, keep: Seconds = 86400, take_over: bool = False, wait: float = 0,
     connect: Optional[Connect] = None, schema: str = "retrysafe", child_secret: Union[str, bytes, None] = None,
+    tags: Optional[Mapping[str, str]] = None,
 ) -> Operation:
     """Claim a key in a transaction of its own, for work that is not in a block of once: do the work and pass op.lease to
     complete, or call release. The arguments are those of once, and take_over is off: work that is not in the
     transaction of complete may have been done by the attempt that died."""
     driver = _driver(conn)
     with _exclusive(driver):
-        return _claim(driver, scope, key, request, lease, keep, take_over, wait, connect, schema, child_secret)
+        return _claim(driver, scope, key, request, lease, keep, take_over, wait, connect, schema, child_secret, tags)
 
 
 def _claim(
     driver: Any, scope: Union[str, bytes], key: Union[str, bytes], request: Any, lease: Seconds, keep: Seconds,
     take_over: bool, wait: float, connect: Optional[Connect], schema: str, child_secret: Union[str, bytes, None],
+    tags: Optional[Mapping[str, str]],
 ) -> Operation:
     if _status(driver) != _IDLE:
         raise Misuse("the connection is in a transaction, and the claim would be rolled back with it: "
@@ -316,6 +318,7 @@ def _claim(
     op._claim = {
         "scope": _text("scope", scope), "id": _text("key", key), "fingerprint": fingerprint(request),
         "lease_for": _interval(lease), "keep": _interval(keep), "take_over": take_over, "owner": str(uuid.uuid4()),
+        "tags": None if tags is None else json.dumps(dict(tags)),
     }
     limit, pause = time.monotonic() + wait, 0.05
     while True:
@@ -342,6 +345,7 @@ def once(
     lease: Seconds = 30, keep: Seconds = 86400, take_over: bool = True, wait: float = 0,
     transaction: Optional[Callable[[], ContextManager[Any]]] = None,
     connect: Optional[Connect] = None, schema: str = "retrysafe", child_secret: Union[str, bytes, None] = None,
+    tags: Optional[Mapping[str, str]] = None,
 ) -> Iterator[Operation]:
     """Run the block in one transaction with the completion of its key, or hand out the answer that is stored.
 
@@ -366,10 +370,12 @@ def once(
     schema       the schema of Retrysafe
     child_secret at least 16 bytes, or a str in UTF-8: with it the key cannot be guessed from what op.child_key returns.
                  It stays the same for as long as an operation may be resumed. None: no secret
+    tags         up to 4 names and values by which people find the key, such as {"order": "1234"}. Records keep them in
+                 the clear, and a record that is there keeps its own: no secrets
     """
     driver = _driver(conn)
     with _exclusive(driver):
-        op = _claim(driver, scope, key, request, lease, keep, take_over, wait, connect, schema, child_secret)
+        op = _claim(driver, scope, key, request, lease, keep, take_over, wait, connect, schema, child_secret, tags)
         if not op.done:
             own = functools.partial(_transaction, driver)
             try:
@@ -583,7 +589,7 @@ def _alone(conn: Any, schema: str, function: str, **arguments: Any) -> Tuple[Any
 _TYPES = {
     "scope": "bytea", "id": "bytea", "fingerprint": "bytea", "lease_for": "interval", "keep": "interval",
     "take_over": "boolean", "owner": "uuid", "lease": "text", "name": "text", "data": "bytea", "body": "bytea",
-    "code": "integer", "content_type": "text", "headers": "text[]",
+    "code": "integer", "content_type": "text", "headers": "text[]", "tags": "jsonb",
 }
 
 

@@ -158,8 +158,9 @@ func readMade(row pgx.CollectableRow, g group) error {
 func (s *Store) readAcquired(row pgx.CollectableRow, g group) error {
 	var k pgtype.UUID
 	var place pgtype.TID
+	var tags []byte
 	r := new(record)
-	err := row.Scan(&k, &r.Fence, &r.FirstFence, &r.ClaimedAt, &r.EndsAt, &r.Attempt, &r.saved, &r.now, &place)
+	err := row.Scan(&k, &r.Fence, &r.FirstFence, &r.ClaimedAt, &r.EndsAt, &r.Attempt, &r.saved, &r.now, &place, &tags)
 	if err != nil {
 		return err
 	}
@@ -167,6 +168,7 @@ func (s *Store) readAcquired(row pgx.CollectableRow, g group) error {
 	if err != nil {
 		return err
 	}
+	r.tags = tagsOf(tags)
 	op.base().made, op.base().found = true, r
 	if place.BlockNumber >= manyPages {
 		s.grown.Store(true)

@@ -36,18 +36,19 @@ type claimValues struct {
 	waiters                boolean // a caller of this process watches the key
 	takeOver               boolean
 	fingerprint, scope, id binary
+	tags                   binary
 }
 
 func newClaim(s *Store, p retrysafe.ClaimParams) *claim {
 	c := &claim{call: newCall(p.Key, stepInsert), Claim: storekit.Claim{Params: p}, store: s, set: claimValues{
 		lease: micros(p.Lease), keep: storekit.NewKeep(p.Keep), takeOver: boolean(p.TakeOver),
-		fingerprint: binary(p.Fingerprint), scope: binary(p.Key.Scope), id: binary(p.Key.ID),
+		fingerprint: binary(p.Fingerprint), scope: binary(p.Key.Scope), id: binary(p.Key.ID), tags: binary(p.Tags.String()),
 	}}
 	v := &c.set
 	c.values = []any{
 		c.key(), (*uuid)(&c.Params.Owner), &v.lease,
 		(*number)(&v.keep.Replay), (*number)(&v.keep.Key), (*number)(&v.keep.Audit),
-		&v.waiters, &v.takeOver, &v.fingerprint, &v.scope, &v.id,
+		&v.waiters, &v.takeOver, &v.fingerprint, &v.scope, &v.id, &v.tags,
 	}
 	return c
 }

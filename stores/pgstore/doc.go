@@ -44,6 +44,10 @@
 // server's, and the next transaction may get another: calls fail, now and then, with SQLSTATE 26000, 42P05 or 08P01,
 // and the error says so.
 //
+// Searches. [Store.Find] looks a tag, a client's key or a greatest age up in an index; other searches read records
+// from the newest on, for [Options.Timeout] at most. Migrate makes the index of a large table with CREATE INDEX
+// CONCURRENTLY.
+//
 // # What it does not promise
 //
 // A server that acknowledges commits before they are on disk (synchronous_commit = off, fsync = off), or that fails

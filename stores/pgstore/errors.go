@@ -40,6 +40,7 @@ const (
 	alreadyPrepared      = "42P05"
 	protocolViolation    = "08P01"
 	readOnlyTransaction  = "25006"
+	queryCanceled        = "57014"
 )
 
 // sqlState returns the SQLSTATE of an error that the server has reported about a statement; "" if the connection, the

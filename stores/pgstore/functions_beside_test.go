@@ -207,17 +207,26 @@ func TestFunctionsMakePartitions(t *testing.T) {
 	}
 }
 
+// withoutTags makes the statements of a program that knows no tags.
+var withoutTags = strings.NewReplacer(
+	"scope, id, tags)", "scope, id)", ", nullif(p.tags, '')", "", ", c.tags,", ", NULL::bytea,", "ctid, tags", "ctid, NULL::bytea",
+	",\n\ttags = CASE WHEN c.ends_at + c.keep_key > excluded.claimed_at THEN c.tags ELSE excluded.tags END", "",
+)
+
 // A program that knows version 2 works on while the functions are added, beside services that call them, and can be
 // gone back to. Seen to fail with the oldest of 003 set to 3.
 func TestMigrateToFunctionsBesideAnOlderProgram(t *testing.T) {
 	t.Parallel()
 	pool := openPool(t, shared.Get(t).Database(t))
 	migrateTo(t, pool, 2)
-	// Its statements are those of today; what it knows of the schema is two versions.
+	// Its statements are those of today without tags; what it knows of the schema is two versions.
 	if _, err := pool.Exec(t.Context(), "INSERT INTO retrysafe.migrations VALUES ($1, 'not yet')", newestVersion()); err != nil {
 		t.Fatal(err)
 	}
 	older := openOn(t, pool, Options{})
+	for i, q := range older.sql.steps {
+		older.sql.steps[i] = statement{withoutTags.Replace(q.many), withoutTags.Replace(q.one)}
+	}
 	if _, err := pool.Exec(t.Context(), "DELETE FROM retrysafe.migrations WHERE version > 2"); err != nil {
 		t.Fatal(err)
 	}

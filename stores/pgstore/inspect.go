@@ -13,45 +13,29 @@ import (
 
 // Inspect returns the records of a key that may be read, the newest first.
 func (s *Store) Inspect(ctx context.Context, d retrysafe.Digest) ([]retrysafe.Record, error) {
-	found, err := s.show(ctx, s.sql.inspect, (*uuid)(&d))
+	rows, err := s.pool.Query(ctx, s.sql.inspect, (*uuid)(&d))
 	if err != nil {
-		return nil, fmt.Errorf("inspect %s: %w", d, err)
+		return nil, fmt.Errorf("inspect %s: %w", d, explain(err))
+	}
+	found, err := readShown(rows)
+	if err == nil && len(found) > 0 {
+		err = s.readSightings(ctx, d, found)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("inspect %s: %w", d, explain(err))
 	}
 	return found, nil
 }
 
-// List returns p.Limit records, the newest first, without Meta, Body and steps; with a state or a scope to select it
-// may read all that are newer than p.Before to find so many.
-func (s *Store) List(ctx context.Context, p retrysafe.ListParams) ([]retrysafe.Record, error) {
-	p = storekit.ListParams(p)
-	var scope any // NULL: all
-	if p.Scope != nil {
-		scope = []byte(*p.Scope)
-	}
-	found, err := s.show(ctx, s.sql.list, p.Before, int16(p.State), scope, p.Limit)
-	if err != nil {
-		return nil, fmt.Errorf("list: %w", err)
-	}
-	return found, nil
-}
-
-// show returns the records that a statement selects, as people see them.
-func (s *Store) show(ctx context.Context, sql string, args ...any) ([]retrysafe.Record, error) {
-	rows, err := s.pool.Query(ctx, sql, args...)
-	if err != nil {
-		return nil, explain(err)
-	}
-	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (retrysafe.Record, error) {
+// readShown reads records as people see them.
+func readShown(rows pgx.Rows) ([]retrysafe.Record, error) {
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (retrysafe.Record, error) {
 		var r record
 		if err := r.scan(row, &r.scope, &r.id); err != nil {
 			return retrysafe.Record{}, err
 		}
 		return r.view(retrysafe.Key{Scope: string(r.scope), ID: string(r.id)}), nil
 	})
-	if err != nil {
-		return nil, explain(err)
-	}
-	return found, nil
 }
 
 // Stats counts the records, which reads the whole table of claims: a second for some millions. Bytes is what the schema

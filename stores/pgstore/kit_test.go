@@ -85,8 +85,10 @@ func makeDays(t testing.TB, s *Store, first, days int) {
 // hundredth of TRUNCATE here, which gives each of the tables, partitions and indexes a new file.
 func empty(t testing.TB, s *Store) {
 	t.Helper()
-	execute(t, s, `BEGIN; LOCK TABLE {{schema}}.claims, {{schema}}.older, {{schema}}.steps, {{schema}}.results;
-		DELETE FROM {{schema}}.claims; DELETE FROM {{schema}}.older; DELETE FROM {{schema}}.steps; DELETE FROM {{schema}}.results; COMMIT`)
+	execute(t, s, `BEGIN; LOCK TABLE {{schema}}.claims, {{schema}}.older, {{schema}}.steps, {{schema}}.results, {{schema}}.tags,
+			{{schema}}.sightings;
+		DELETE FROM {{schema}}.claims; DELETE FROM {{schema}}.older; DELETE FROM {{schema}}.steps; DELETE FROM {{schema}}.results;
+		DELETE FROM {{schema}}.tags; DELETE FROM {{schema}}.sightings; COMMIT`)
 }
 
 func execute(t testing.TB, s *Store, text string, args ...any) {
@@ -110,6 +112,7 @@ func age(t testing.TB, s *Store, d time.Duration) {
 			sweep_at = CASE WHEN ends_at = 0 THEN sweep_at - $1 / 60000000
 				ELSE (ends_at - $1 + CASE WHEN state > 2 THEN greatest(keep_key, keep_audit) ELSE keep_key END) / 60000000 END`, d.Microseconds())
 	}
+	execute(t, s, `UPDATE {{schema}}.sightings SET first_at = first_at - $1, last_at = last_at - $1`, d.Microseconds())
 	execute(t, s, `UPDATE {{schema}}.results SET ended_at = ended_at - $1, keep_until = keep_until - $1`, d.Microseconds())
 	s.sweeper.low = 0
 }

@@ -62,7 +62,8 @@ func newestVersion() int {
 }
 
 // Migrate makes the schema, or brings it up to date, and makes the partitions of the next days. It may be run again,
-// and by many processes at once; all of it happens in one transaction. It needs the right to create in the database,
+// and by many processes at once; all of it happens in one transaction, but for the index of a large table, which is
+// made while claims go on (CREATE INDEX CONCURRENTLY). It needs the right to create in the database,
 // and with MigrateOptions.Role, the rights of the schema's owner: see Grants for what the role of a Store needs.
 //
 // It returns the versions that it has applied, and an error that is ErrNewerSchema if the schema is newer than this
@@ -87,6 +88,9 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool, o MigrateOptions) (applied
 		}
 		return explain(run(ctx, tx, grants))
 	})
+	if err == nil {
+		err = makeIndexes(ctx, pool, o.Schema)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("migrate schema %q: %w", o.Schema, err)
 	}

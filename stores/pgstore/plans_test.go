@@ -30,6 +30,7 @@ func batchStatements(q *statements) map[string]statement {
 type planned struct {
 	mode    string // plan_cache_mode
 	guarded bool
+	search  bool // with the settings of a search
 }
 
 // plan returns what the server would do.
@@ -41,6 +42,9 @@ func plan(t *testing.T, s *Store, text string, how planned, args ...string) stri
 		prepare := "SET LOCAL plan_cache_mode = " + how.mode + ";"
 		if how.guarded {
 			prepare += strings.TrimSpace(strings.ReplaceAll(s.sql.plannerSettings, "$1", "NULL")) + ";"
+		}
+		if how.search {
+			prepare += strings.TrimSpace(strings.ReplaceAll(s.sql.searchSettings, "$1", "'0'")) + ";"
 		}
 		if _, err := tx.Exec(ctx, prepare+"PREPARE p AS "+text, pgx.QueryExecModeSimpleProtocol); err != nil {
 			return err
@@ -78,9 +82,9 @@ func checkPlans(t *testing.T, s *Store) {
 	t.Helper()
 	for name, q := range batchStatements(s.sql) {
 		for what, got := range map[string]string{
-			"many rows":              plan(t, s, q.many, planned{"force_generic_plan", true}),
-			"many rows, values seen": plan(t, s, q.many, planned{"force_custom_plan", true}),
-			"one row":                plan(t, s, q.one, planned{"force_generic_plan", true}),
+			"many rows":              plan(t, s, q.many, planned{mode: "force_generic_plan", guarded: true}),
+			"many rows, values seen": plan(t, s, q.many, planned{mode: "force_custom_plan", guarded: true}),
+			"one row":                plan(t, s, q.one, planned{mode: "force_generic_plan", guarded: true}),
 		} {
 			if bad.MatchString(got) {
 				t.Errorf("%s of %s:\n%s", name, what, got)
@@ -97,7 +101,7 @@ func TestPlansWithoutGuard(t *testing.T) {
 	unguarded := func(when string, form func(statement) string) {
 		var scans []string
 		for name, q := range batchStatements(s.sql) {
-			if bad.MatchString(plan(t, s, form(q), planned{"force_generic_plan", false})) {
+			if bad.MatchString(plan(t, s, form(q), planned{mode: "force_generic_plan"})) {
 				scans = append(scans, name)
 			}
 		}
@@ -229,13 +233,13 @@ func TestPlansOnLargeTables(t *testing.T) {
 	fill(t, s, 1_000_000)
 	t.Run("never analysed", func(t *testing.T) {
 		checkPlans(t, s)
-		checkCleaning(t, s, planned{"force_custom_plan", true})
+		checkCleaning(t, s, planned{mode: "force_custom_plan", guarded: true})
 	})
 	execute(t, s, "ANALYZE")
 	t.Run("analysed", func(t *testing.T) {
 		checkPlans(t, s)
 		for _, mode := range []string{"force_generic_plan", "force_custom_plan"} {
-			checkCleaning(t, s, planned{mode, true})
+			checkCleaning(t, s, planned{mode: mode, guarded: true})
 		}
 	})
 }
@@ -266,8 +270,8 @@ func checkCleaning(t *testing.T, s *Store, how planned) {
 		uses       []string
 	}{
 		{
-			"list.sql", s.sql.list,
-			[]string{"9223372036854775807", "0::smallint", "NULL", "100"},
+			"search.sql", s.sql.searchAll,
+			[]string{"9223372036854775807", "0::smallint", "NULL", "100", "0", "9223372036854776", "''"},
 			[]string{"claims_first", "older_first"},
 		},
 		{"sweep_claims.sql", s.sql.sweepClaims, []string{"1000", "0"}, []string{"claims_sweep"}},

@@ -22,24 +22,33 @@ type record struct {
 	stepNames, stepData [][]byte
 	now                 instant // when it was read
 	began               instant // when the transaction began that has read it; only from find.sql
-	scope, id           []byte  // only from inspect.sql and list.sql
+	tags                retrysafe.Tags
+	scope, id           []byte // only from inspect.sql and search.sql
 }
 
 // scan reads a row of find.sql, and with more, of statements that select more.
 func (r *record) scan(row pgx.CollectableRow, more ...any) error {
 	var k, owner pgtype.UUID
 	var state int16
-	var fingerprint []byte
+	var fingerprint, tags []byte
 	to := []any{
 		&k, &owner, &r.Fence, &r.FirstFence, &r.ClaimedAt, &r.EndsAt, &r.Keep.Replay, &r.Keep.Key, &r.Keep.Audit, &r.Attempt,
 		&r.Code, &state, &r.Omitted, &r.waiters, &r.saved, &fingerprint, &r.Meta, &r.Body, &r.stepNames, &r.stepData, &r.now,
+		&tags,
 	}
 	if err := row.Scan(append(to, more...)...); err != nil {
 		return err
 	}
 	r.digest, r.Owner = k.Bytes, owner.Bytes
 	r.State, r.Fingerprint = retrysafe.State(state), retrysafe.Fingerprint(fingerprint)
+	r.tags = tagsOf(tags)
 	return nil
+}
+
+// tagsOf reads a column of tags. What cannot be tags was written by hand, and must not make the key useless.
+func tagsOf(column []byte) retrysafe.Tags {
+	tags, _ := retrysafe.ParseTags(string(column))
+	return tags
 }
 
 // clone returns a copy that shares no answer with r.
@@ -56,7 +65,7 @@ func (r *record) clone() *record {
 // view is the record as callers see it.
 func (r *record) view(k retrysafe.Key) retrysafe.Record {
 	v := r.View(k, r.now)
-	v.Steps = r.steps()
+	v.Steps, v.Tags = r.steps(), r.tags
 	return v
 }
 

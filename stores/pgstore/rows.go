@@ -45,6 +45,10 @@ func columnsOf(g group) []any {
 	for i, op := range g {
 		rows[i] = op.row()
 	}
+	return columnsOfRows(rows)
+}
+
+func columnsOfRows(rows [][]any) []any {
 	all := make([]any, len(rows[0]))
 	for i := range all {
 		all[i] = &column{rows, i}

@@ -39,12 +39,15 @@ func takesKey(s storekit.Step) bool { return s == stepArchive || s == stepWatch 
 type statements struct {
 	steps [stepCount]statement
 
-	plannerSettings, markTx, isMarked, stateOf             string
-	hold, markEnded, endLease                              string
-	inspect, purge, list, stats, bytes, pendingAges, risks string
-	lock, reopen                                           string
-	sweepClaims, sweepOlder, oldestDue                     string
-	addDays, pastDays, takeSweepLock, releaseSweepLock     string
+	plannerSettings, markTx, isMarked, stateOf         string
+	hold, markEnded, endLease                          string
+	inspect, purge, stats, bytes, pendingAges, risks   string
+	lock, reopen                                       string
+	searchAll, searchByTag, searchByID, searchSettings string
+	sightings                                          string
+	addSightings                                       statement
+	sweepClaims, sweepOlder, oldestDue                 string
+	addDays, pastDays, takeSweepLock, releaseSweepLock string
 }
 
 // statement is a text that takes rows as its arguments: a column of each as an array, or the values of one.
@@ -91,13 +94,19 @@ func sqlFile(name string) string {
 
 func newStatements(schema string) *statements {
 	text := func(name string) string { return inSchema(sqlFile(name), schema) }
+	search := func(records string) string {
+		return strings.Replace(text("search"), "{{records}}", strings.TrimSpace(text(records)), 1)
+	}
 	q := &statements{
 		plannerSettings: text("planner_settings"),
 		markTx:          text("mark_tx"), isMarked: text("is_marked"), stateOf: text("state_of"),
 		hold: text("hold"), markEnded: text("mark_ended"), endLease: text("end_lease"),
 		lock: text("lock"), reopen: text("reopen"),
-		inspect: text("inspect"), purge: text("purge"), list: text("list"), stats: text("stats"), bytes: text("bytes"),
+		inspect: text("inspect"), purge: text("purge"), stats: text("stats"), bytes: text("bytes"),
 		pendingAges: text("pending_ages"), risks: text("risks"),
+		searchAll: search("search_all"), searchByTag: search("search_by_tag"), searchByID: search("search_by_id"),
+		searchSettings: text("search_settings"),
+		sightings:      text("sightings"), addSightings: newStatement(text("add_sightings")),
 		sweepClaims: text("sweep_claims"), sweepOlder: text("sweep_older"), oldestDue: text("oldest_due"),
 		addDays: text("add_days"), pastDays: text("past_days"),
 		takeSweepLock: text("take_sweep_lock"), releaseSweepLock: text("release_sweep_lock"),

@@ -50,8 +50,8 @@ func (o Options) withDefaults(pool *pgxpool.Pool) (_ Options, err error) {
 	return o, err
 }
 
-// Store implements retrysafe.Store, Sweeper, Watcher, Inspector, Purger, Reopener and RiskReporter on PostgreSQL. It is
-// safe for concurrent use.
+// Store implements retrysafe.Store, Sweeper, Watcher, Inspector, Finder, SightingKeeper, Purger, Reopener and
+// RiskReporter on PostgreSQL. It is safe for concurrent use.
 type Store struct {
 	pool     *pgxpool.Pool
 	options  Options
@@ -68,13 +68,15 @@ type Store struct {
 }
 
 var (
-	_ retrysafe.Store        = (*Store)(nil)
-	_ retrysafe.Sweeper      = (*Store)(nil)
-	_ retrysafe.Watcher      = (*Store)(nil)
-	_ retrysafe.Inspector    = (*Store)(nil)
-	_ retrysafe.Purger       = (*Store)(nil)
-	_ retrysafe.Reopener     = (*Store)(nil)
-	_ retrysafe.RiskReporter = (*Store)(nil)
+	_ retrysafe.Store          = (*Store)(nil)
+	_ retrysafe.Sweeper        = (*Store)(nil)
+	_ retrysafe.Watcher        = (*Store)(nil)
+	_ retrysafe.Inspector      = (*Store)(nil)
+	_ retrysafe.Finder         = (*Store)(nil)
+	_ retrysafe.SightingKeeper = (*Store)(nil)
+	_ retrysafe.Purger         = (*Store)(nil)
+	_ retrysafe.Reopener       = (*Store)(nil)
+	_ retrysafe.RiskReporter   = (*Store)(nil)
 )
 
 // New returns a store in the database that pool connects to. The schema must exist: see Migrate. Close the Store before

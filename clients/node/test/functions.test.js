@@ -53,6 +53,25 @@ test('a service that completes a lease', async (t) => {
   assert.deepEqual([failed.answer, failed.code, failed.failed], ['no money', 422, true])
 })
 
+// The file has what Go and Python keep and refuse.
+test('tags are those of other languages', async (t) => {
+  const pool = newPool(t)
+  for (const { tags, text, error } of JSON.parse(readFileSync(join(process.env.RETRYSAFE_TEST_DATA, 'tags.json')))) {
+    for (const call of [(o) => retrysafe.claim(pool, o), (o) => retrysafe.once(pool, o, () => 1)]) {
+      const key = newKey()
+      const e = await call({ scope: 'tagged', key, tags }).then(() => undefined, (e) => e)
+      if (error) {
+        assert(e instanceof retrysafe.InvalidArgument && e.message.includes(error) && !e.message.includes('secret'), `${error}: ${e}`)
+        continue
+      }
+      assert.equal(e, undefined)
+      const { rows: [record] } = await pool.query("SELECT tags FROM retrysafe.records WHERE scope = 'tagged' AND id = $1", [key])
+      assert.equal(record.tags ?? '', text)
+    }
+  }
+  assert(await rejection(retrysafe.claim(pool, { scope: 'tagged', key: newKey(), tags: 'order=1' })) instanceof retrysafe.InvalidArgument)
+})
+
 // The file has the child keys of Go and Python. Seen to fail with the HMAC taken out of withSecret, with the whole of it, and
 // with childSecret taken out of settings.
 test('child keys are those of other languages', async (t) => {

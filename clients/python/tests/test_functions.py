@@ -185,6 +185,28 @@ class Long(Case):
                     self.assertEqual(op.child_key(v["name"]), v["key"])
                     op.release()
 
+    # The file has what Go and Node keep and refuse.
+    def test_tags_are_those_of_other_languages(self):
+        table = pathlib.Path(__file__).resolve().parents[2] / "testdata" / "tags.json"
+        for n, c in enumerate(json.loads(table.read_text(encoding="utf-8"))):
+            for conn in self.admin, self.opened(DRIVERS["psycopg2"]()):
+                for call in "claim", "once":
+                    key = f"{self.id()} {n} {call} {id(conn)}"
+                    try:
+                        if call == "claim":
+                            retrysafe.claim(conn, "tagged", key, tags=c["tags"])
+                        else:
+                            with retrysafe.once(conn, "tagged", key, tags=c["tags"]) as op:
+                                op.complete("")
+                    except retrysafe.InvalidArgument as e:
+                        self.assertIn(c["error"], str(e))
+                        self.assertNotIn("secret", str(e))
+                        continue
+                    self.assertNotIn("error", c)
+                    with self.admin.cursor() as cursor:
+                        cursor.execute("SELECT tags FROM retrysafe.records WHERE scope = 'tagged' AND id = %s", [key])
+                        self.assertEqual(cursor.fetchone()[0] or "", c["text"])
+
     # A variable that is missing in the environment gives an empty secret. Seen to fail with "not secret" for "is None".
     def test_secrets_that_are_too_short(self):
         lease = retrysafe.claim(self.admin, "payments", self.id()).lease

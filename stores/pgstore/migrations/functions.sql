@@ -438,9 +438,44 @@ BEGIN
 	RETURN encode(substring(sha256({{schema}}.length_prefixed(held.scope, held.id, convert_to(name, 'UTF8'))) FOR 16), 'hex');
 END $$;
 
+-- read_tags checks tags, and returns them as lines of name=value, sorted; NULL: there are none. Messages do not repeat a
+-- value, which may be private.
+CREATE OR REPLACE FUNCTION {{schema}}.read_tags(tags jsonb) RETURNS bytea LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+	pair record;
+	lines text[] := '{}';
+BEGIN
+	IF coalesce(jsonb_typeof(tags), 'null') = 'null' THEN
+		RETURN NULL;
+	ELSIF jsonb_typeof(tags) <> 'object' THEN
+		PERFORM {{schema}}.bad_argument('tags is not a JSON object', 'Pass names and values, such as ''{"order": "1234"}''.');
+	END IF;
+	FOR pair IN SELECT t.key AS name, t.value #>> '{}' AS value, jsonb_typeof(t.value) AS kind FROM jsonb_each(tags) t LOOP
+		IF pair.name !~ '^[A-Za-z0-9_.-]{1,32}$' OR octet_length(pair.name) <> length(pair.name) THEN
+			PERFORM {{schema}}.bad_argument(format('the tag name %s is not 1 to 32 letters, digits, ''-'', ''_'' or ''.''', to_json(pair.name)),
+				'Use a short name of ASCII characters, such as order.');
+		ELSIF pair.kind <> 'string' THEN
+			PERFORM {{schema}}.bad_argument(format('the value of tag %s is not a string', pair.name), 'Pass the value in quotes.');
+		ELSIF octet_length(convert_to(pair.value, 'UTF8')) NOT BETWEEN 1 AND 128 THEN
+			PERFORM {{schema}}.bad_argument(format('the value of tag %s has %s bytes; it must have 1 to 128', pair.name, octet_length(convert_to(pair.value, 'UTF8'))),
+				'Leave the tag out, or use a shorter value.');
+		ELSIF pair.value ~ '[\x01-\x1f\x7f]' OR encode(convert_to(pair.value, 'UTF8'), 'hex') ~ '^(..)*c2[89]' THEN
+			PERFORM {{schema}}.bad_argument(format('the value of tag %s has control characters', pair.name), 'Leave them out.');
+		END IF;
+		lines := lines || (pair.name || '=' || pair.value);
+	END LOOP;
+	IF cardinality(lines) > 4 THEN
+		PERFORM {{schema}}.bad_argument(format('%s tags, the limit is 4', cardinality(lines)), 'Keep those by which people search.');
+	END IF;
+	RETURN (SELECT convert_to(string_agg(line, E'\n' ORDER BY line COLLATE "C"), 'UTF8') FROM unnest(lines) AS line);
+END $$;
+
+-- Functions of earlier versions, which had no tags. Roles that could call them can call those below.
+DROP FUNCTION IF EXISTS {{schema}}.claim_record(bytea, bytea, bytea, interval, interval, boolean, uuid, interval, interval);
+
 -- claim_record takes a key for one attempt, or says what has become of it, and shows the whole record.
 CREATE OR REPLACE FUNCTION {{schema}}.claim_record(scope bytea, id bytea, fingerprint bytea, lease_for interval, keep interval,
-	take_over boolean, owner uuid, keep_key interval, keep_audit interval) RETURNS "{{schema}}".claimed LANGUAGE plpgsql AS $$
+	take_over boolean, owner uuid, keep_key interval, keep_audit interval, tags jsonb) RETURNS "{{schema}}".claimed LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
 	the_key CONSTANT uuid := {{schema}}.digest(claim_record.scope, claim_record.id);
@@ -451,6 +486,7 @@ DECLARE
 	audited CONSTANT bigint := greatest(replay, {{schema}}.micros(claim_record.keep_audit));
 	asked CONSTANT bytea := coalesce(claim_record.fingerprint, '');
 	take CONSTANT boolean := coalesce(claim_record.take_over, false);
+	tagged CONSTANT bytea := {{schema}}.read_tags(claim_record.tags);
 	r "{{schema}}".claims; -- the record
 	time_read bigint;
 	expired boolean;
@@ -466,9 +502,9 @@ BEGIN
 	FOR round IN 1 .. 16 LOOP
 		INSERT INTO {{schema}}.claims AS x
 			(k, owner, fence, first_fence, claimed_at, ends_at, keep_replay, keep_key, keep_audit, sweep_at,
-			attempt, steps, code, state, omitted, waiters, take_over, fingerprint, scope, id)
+			attempt, steps, code, state, omitted, waiters, take_over, fingerprint, scope, id, tags)
 		SELECT the_key, me, t.now, t.now, t.now, t.now + lasts, replay, taken, audited,
-			(t.now + lasts + taken) / 60000000, 1, 0, 0, 1, false, false, take, asked, claim_record.scope, claim_record.id
+			(t.now + lasts + taken) / 60000000, 1, 0, 0, 1, false, false, take, asked, claim_record.scope, claim_record.id, tagged
 		FROM (SELECT {{schema}}.clock()) AS t (now)
 		ON CONFLICT DO NOTHING RETURNING x.* INTO r;
 		IF FOUND THEN
@@ -512,7 +548,8 @@ BEGIN
 				WHEN x.state = 1 AND x.owner = me THEN x.attempt ELSE x.attempt + 1 END,
 			steps = CASE WHEN x.ends_at + x.keep_key > time_read THEN x.steps ELSE 0 END,
 			code = 0, state = 1, omitted = false, waiters = x.waiters AND x.ends_at + x.keep_key > time_read,
-			take_over = take, fingerprint = asked, scope = claim_record.scope, id = claim_record.id
+			take_over = take, fingerprint = asked, scope = claim_record.scope, id = claim_record.id,
+			tags = CASE WHEN x.ends_at + x.keep_key > time_read THEN x.tags ELSE tagged END
 		WHERE x.k = the_key AND CASE WHEN x.ends_at + x.keep_key <= time_read
 				THEN x.steps = 0 AND (x.state < 3 OR x.ends_at + x.keep_audit <= time_read)
 			ELSE x.state = 1 AND x.owner = me
@@ -577,7 +614,7 @@ END $$;
 -- complete and COMMIT, and then says in_flight. If the record is of another request, it shows none of its content.
 CREATE OR REPLACE FUNCTION {{schema}}.claim(scope bytea, id bytea, fingerprint bytea DEFAULT '', lease_for interval DEFAULT '30 seconds',
 	keep interval DEFAULT '24 hours', take_over boolean DEFAULT false, owner uuid DEFAULT NULL,
-	keep_key interval DEFAULT NULL, keep_audit interval DEFAULT NULL) RETURNS "{{schema}}".claimed
+	keep_key interval DEFAULT NULL, keep_audit interval DEFAULT NULL, tags jsonb DEFAULT NULL) RETURNS "{{schema}}".claimed
 	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET lock_timeout = '500ms' AS $$
 DECLARE
 	today CONSTANT bigint := {{schema}}.clock() / 86400000000;
@@ -595,7 +632,7 @@ BEGIN
 			NULL;
 		END;
 	END IF;
-	c := {{schema}}.claim_record(scope, id, fingerprint, lease_for, keep, take_over, owner, keep_key, keep_audit);
+	c := {{schema}}.claim_record(scope, id, fingerprint, lease_for, keep, take_over, owner, keep_key, keep_audit, tags);
 	IF c.verdict = 'mismatch' THEN
 		c.code := NULL;
 		c.content_type := NULL;
@@ -613,11 +650,29 @@ END $$;
 
 CREATE OR REPLACE FUNCTION {{schema}}.claim(scope text, id text, fingerprint bytea DEFAULT '', lease_for interval DEFAULT '30 seconds',
 	keep interval DEFAULT '24 hours', take_over boolean DEFAULT false, owner uuid DEFAULT NULL,
-	keep_key interval DEFAULT NULL, keep_audit interval DEFAULT NULL) RETURNS "{{schema}}".claimed
+	keep_key interval DEFAULT NULL, keep_audit interval DEFAULT NULL, tags jsonb DEFAULT NULL) RETURNS "{{schema}}".claimed
 	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
 	RETURN {{schema}}.claim(convert_to(scope, 'UTF8'), convert_to(id, 'UTF8'), fingerprint, lease_for, keep, take_over, owner,
-		keep_key, keep_audit);
+		keep_key, keep_audit, tags);
+END $$;
+
+-- claim had no tags in earlier versions. Whoever could call it can call that of this version.
+DO $$ DECLARE
+	kind text;
+	old regprocedure;
+	other oid;
+BEGIN
+	FOREACH kind IN ARRAY '{text,bytea}'::text[] LOOP
+		old := to_regprocedure(format('{{schema}}.claim(%1$s, %1$s, bytea, interval, interval, boolean, uuid, interval, interval)', kind));
+		CONTINUE WHEN old IS NULL;
+		FOR other IN SELECT DISTINCT a.grantee FROM pg_proc p, aclexplode(p.proacl) a
+			WHERE p.oid = old AND a.grantee NOT IN (0, p.proowner) LOOP
+			EXECUTE format('GRANT EXECUTE ON FUNCTION {{schema}}.claim(%1$s, %1$s, bytea, interval, interval, boolean, uuid, interval, interval, jsonb) TO %2$s',
+				kind, other::regrole);
+		END LOOP;
+		EXECUTE format('DROP FUNCTION %s', old);
+	END LOOP;
 END $$;
 
 -- Whoever has no right of its own may call none of them; what the view of the records needs may stay.

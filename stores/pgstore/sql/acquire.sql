@@ -3,11 +3,11 @@
 -- abandoned.
 INSERT INTO {{schema}}.claims AS c
 	(k, owner, fence, first_fence, claimed_at, ends_at, keep_replay, keep_key, keep_audit, sweep_at,
-	attempt, steps, code, state, omitted, waiters, take_over, fingerprint, scope, id)
+	attempt, steps, code, state, omitted, waiters, take_over, fingerprint, scope, id, tags)
 SELECT p.k, p.owner, t.now, t.now, t.now, t.now + p.lease, p.keep_replay, p.keep_key, p.keep_audit,
-	(t.now + p.lease + p.keep_key) / 60000000, 1, 0, 0, 1, false, p.waiters, p.take_over, p.fingerprint, p.scope, p.id
+	(t.now + p.lease + p.keep_key) / 60000000, 1, 0, 0, 1, false, p.waiters, p.take_over, p.fingerprint, p.scope, p.id, nullif(p.tags, '')
 FROM {{p: k uuid, owner uuid, lease bigint, keep_replay bigint, keep_key bigint, keep_audit bigint,
-		waiters boolean, take_over boolean, fingerprint bytea, scope bytea, id bytea}}
+		waiters boolean, take_over boolean, fingerprint bytea, scope bytea, id bytea, tags bytea}}
 	CROSS JOIN LATERAL (SELECT {{schema}}.clock() + 0 * p.lease) AS t (now)
 ON CONFLICT (k) DO UPDATE SET
 	owner = excluded.owner,
@@ -24,7 +24,8 @@ ON CONFLICT (k) DO UPDATE SET
 	steps = CASE WHEN c.ends_at + c.keep_key > excluded.claimed_at THEN c.steps ELSE 0 END,
 	code = 0, state = 1, omitted = false,
 	waiters = excluded.waiters OR c.waiters AND c.ends_at + c.keep_key > excluded.claimed_at,
-	take_over = excluded.take_over, fingerprint = excluded.fingerprint, scope = excluded.scope, id = excluded.id
+	take_over = excluded.take_over, fingerprint = excluded.fingerprint, scope = excluded.scope, id = excluded.id,
+	tags = CASE WHEN c.ends_at + c.keep_key > excluded.claimed_at THEN c.tags ELSE excluded.tags END
 WHERE CASE WHEN c.ends_at + c.keep_key <= excluded.claimed_at
 		-- Expired: free, once archive.sql has run if steps or an answer were left.
 		THEN c.steps = 0 AND (c.state < 3 OR c.ends_at + c.keep_audit <= excluded.claimed_at)
@@ -32,4 +33,4 @@ WHERE CASE WHEN c.ends_at + c.keep_key <= excluded.claimed_at
 		OR c.state = 1 AND c.ends_at <= excluded.claimed_at AND excluded.take_over AND c.fingerprint = excluded.fingerprint
 		OR c.state = 2 AND c.fingerprint = excluded.fingerprint
 	END
-RETURNING k, fence, first_fence, claimed_at, ends_at, attempt, steps, {{schema}}.clock(), c.ctid
+RETURNING k, fence, first_fence, claimed_at, ends_at, attempt, steps, {{schema}}.clock(), c.ctid, tags

@@ -7,7 +7,7 @@ SELECT c.k, c.owner, c.fence, c.first_fence, c.claimed_at, c.ends_at, c.keep_rep
 		WHERE s.k = c.k AND s.first_fence = c.first_fence) END,
 	CASE WHEN c.steps > 0 AND c.state < 3 THEN (SELECT array_agg(s.data ORDER BY s.n) FROM {{schema}}.steps s
 		WHERE s.k = c.k AND s.first_fence = c.first_fence) END,
-	(date_part('epoch', statement_timestamp()) * 1e6)::bigint, (date_part('epoch', now()) * 1e6)::bigint
+	(date_part('epoch', statement_timestamp()) * 1e6)::bigint, c.tags, (date_part('epoch', now()) * 1e6)::bigint
 FROM {{p: k uuid}}
 	JOIN {{schema}}.claims c ON c.k = p.k
 	LEFT JOIN {{schema}}.results r ON c.state > 2 AND r.ended_at = c.ends_at AND r.k = c.k

@@ -4,7 +4,7 @@ SELECT c.k, c.owner, c.fence, c.first_fence, c.claimed_at, c.ends_at, c.keep_rep
 		WHERE s.k = c.k AND s.first_fence = c.first_fence) END,
 	CASE WHEN c.state < 3 OR c.ends_at + c.keep_audit > t.now THEN (SELECT array_agg(s.data ORDER BY s.n) FROM {{schema}}.steps s
 		WHERE s.k = c.k AND s.first_fence = c.first_fence) END,
-	t.now, c.scope, c.id
+	t.now, c.tags, c.scope, c.id
 FROM (SELECT * FROM {{schema}}.claims WHERE k = $1 UNION ALL SELECT * FROM {{schema}}.older WHERE k = $1) c
 	CROSS JOIN (SELECT {{schema}}.clock()) t (now)
 	LEFT JOIN {{schema}}.results r ON c.state > 2 AND r.ended_at = c.ends_at AND r.k = c.k AND c.ends_at + c.keep_audit > t.now
