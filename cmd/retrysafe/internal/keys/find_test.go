@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,6 +26,19 @@ import (
 type unindexed struct {
 	retrysafe.Store
 	retrysafe.Inspector
+}
+
+// backwards is a store without Find that is read from the oldest record on.
+type backwards struct{ unindexed }
+
+func (b backwards) Walk(ctx context.Context, visit func(retrysafe.Record) error) error {
+	all, err := b.List(ctx, retrysafe.ListParams{Limit: 1000})
+	for _, r := range slices.Backward(all) {
+		if err == nil {
+			err = visit(r)
+		}
+	}
+	return err
 }
 
 // wrapped is a store of which only Unwrap says that it has Find, as that of otelsafe.Instrument.
@@ -177,10 +191,13 @@ func TestFindInPages(t *testing.T) {
 		claimed(t, store, "bank", fmt.Sprint(i), nil)
 		want = append([]string{l.Key.Digest().String()}, want...)
 	}
-	for name, inside := range map[string]retrysafe.Store{"indexed": store, "without": unindexed{store, store}} {
+	for name, inside := range map[string]retrysafe.Store{"indexed": store, "without": backwards{unindexed{store, store}}} {
+		page, err := NewLocal(inside, nil).List(t.Context(), Query{State: All, Tag: "order=7", Limit: 7})
+		clitest.Must(t, err)
+		clitest.Want(t, name+": records of a page", len(page.Keys), 7)
 		var got []string
 		q := Query{State: All, Tag: "order=7", Limit: 7}
-		_, err := eachListed(t.Context(), NewLocal(inside, nil), q, func(r Record) (bool, error) {
+		_, err = eachListed(t.Context(), NewLocal(inside, nil), q, func(r Record) (bool, error) {
 			got = append(got, r.Digest)
 			return true, nil
 		})
