@@ -15,8 +15,6 @@ import (
 
 // The requests of a running proxy are seen from another process, without their keys, and listeners do not keep the proxy
 // from ending.
-//
-// Seen to fail with Observe of tail taken out of open.
 func TestTailOfARunningProxy(t *testing.T) {
 	t.Parallel()
 	up := clitest.NewAPI(t)

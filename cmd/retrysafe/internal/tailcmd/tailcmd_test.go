@@ -140,7 +140,7 @@ func TestSlowReaderIsTold(t *testing.T) {
 	}
 }
 
-// Seen to fail with the limit taken out of join ("an answer that does not end"), and with leave not called.
+// Seen to fail with maxListeners taken out of join ("one too many: 200").
 func TestListenersAreFew(t *testing.T) {
 	t.Parallel()
 	h := newHub()
@@ -213,7 +213,7 @@ func TestNothingIsComputedForNobody(t *testing.T) {
 	h.Observe(t.Context(), e)
 }
 
-// Seen to fail with joined not looked at in follow ("waited too long").
+// An address that never was a proxy is reported at once.
 func TestTailOfNoProxy(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.NotFoundHandler())
