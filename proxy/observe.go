@@ -30,7 +30,7 @@ func (f ObserverFunc) Observe(ctx context.Context, e Event) { f(ctx, e) }
 type TraceFunc func(r *http.Request) (end func(Event))
 
 // Event is what became of one request that came with a key, or that was refused for want of one. It holds neither the
-// key nor anything else that the client sent, apart from the method and the path.
+// key nor anything else that the client sent, apart from the method, the path, and the scope if that is a header's value.
 type Event struct {
 	// Begun says that an attempt begins, and nothing became of it yet. If the process is killed, this is the last event of
 	// the request. Status, Took and Err are zero.
@@ -46,7 +46,10 @@ type Event struct {
 	// Status of the answer; 0 if the connection was cut or given up.
 	Status int
 	// Key is zero if there was none.
-	Key     retrysafe.Digest
+	Key retrysafe.Digest
+	// Scope is that of the key, or that of the caller if there was no key; empty if all callers share one, or if the caller
+	// is unknown.
+	Scope   string
 	Attempt int
 	// Took is the time from the request's arrival to the end of its answer.
 	Took time.Duration
@@ -69,7 +72,7 @@ func logEvents(ctx context.Context, e retrysafe.Event) {
 	if (e.Kind == retrysafe.AttemptStarted || e.Kind == retrysafe.AttemptResumed) && entry.route.observer != nil {
 		entry.route.observer.Observe(ctx, Event{
 			Begun: true, Kind: e.Kind, Method: entry.holder.request.Method, Path: entry.route.pathOf(&entry.holder.request, e.Key),
-			Route: entry.route.pattern, Key: e.Key.Digest(), Attempt: e.Attempt,
+			Route: entry.route.pattern, Key: e.Key.Digest(), Scope: e.Key.Scope, Attempt: e.Attempt,
 		})
 	}
 }
@@ -202,6 +205,7 @@ func (entry *logEntry) event(r *http.Request, route string, began time.Time) (_ 
 		Took:    time.Since(began),
 		Refusal: entry.holder.refusal,
 		Err:     entry.last.Err,
+		Scope:   entry.caller,
 
 		Traceparent: entry.holder.replays,
 	}
@@ -209,7 +213,7 @@ func (entry *logEntry) event(r *http.Request, route string, began time.Time) (_ 
 		e.Err = entry.failure
 	}
 	if e.Kind != 0 {
-		e.Key = entry.last.Key.Digest()
+		e.Key, e.Scope = entry.last.Key.Digest(), entry.last.Key.Scope
 	}
 	return e, !entry.passed || e.Kind != 0
 }

@@ -5,7 +5,7 @@
 //	internal/store     opens a store from its URL; the commands store, migrate, check and sweep
 //	internal/keys      the command keys, in this process or through a running proxy
 //	internal/proxycmd, internal/probecmd, internal/profilecmd, internal/execcmd, internal/outboxcmd, internal/reportcmd,
-//	internal/keysetcmd, internal/demo  a command each
+//	internal/keysetcmd, internal/tailcmd, internal/demo  a command each
 //	internal/cli       what all of them share: streams, exit codes, text, tables
 //	internal/config    the proxy's YAML file
 //	internal/jwtscope  callers by their verified tokens
@@ -46,6 +46,7 @@ import (
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/proxycmd"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/reportcmd"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/store"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/tailcmd"
 )
 
 type commands struct {
@@ -61,6 +62,7 @@ type commands struct {
 	Keyset     keysetcmd.Cmd    `cmd:"" help:"Make and rotate the keys with which answers are encrypted."`
 	Outbox     outboxcmd.Cmd    `cmd:"" help:"List the dead letters of an outbox, and redeliver or drop them."`
 	Exec       execcmd.Cmd      `cmd:"" help:"Run a command at most once for a key: cron jobs, deployments, steps of a pipeline."`
+	Tail       tailcmd.Cmd      `cmd:"" help:"Show the requests with keys of a running proxy as they happen."`
 	Report     reportcmd.Cmd    `cmd:"" help:"Say what proxies in observe mode would have done with the requests of an API."`
 	Version    versionCmd       `cmd:"" help:"Print the version, or the licenses of all included software."`
 	Completion completionCmd    `cmd:"" help:"Print a completion script for a shell."`

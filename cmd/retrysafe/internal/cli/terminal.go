@@ -22,6 +22,14 @@ func IsTerminal(w io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
+// Width is how many columns the terminal has that w writes to; 0: w is none, or the number is unknown.
+func Width(w io.Writer) int {
+	if !IsTerminal(w) {
+		return 0
+	}
+	return widthOf(w.(*os.File))
+}
+
 // ProgramOf returns how to start this program again, in a line to be pasted: go run keeps it in a place that will be
 // gone.
 func ProgramOf(binary string) string {

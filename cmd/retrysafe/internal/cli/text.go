@@ -54,5 +54,34 @@ func Shorten(text string) string {
 	return text
 }
 
+// leastWrapped is the narrowest column that Wrap makes. A longer word is not divided: people copy it.
+const leastWrapped = 20
+
+// Wrap breaks text between its words into lines that fit the columns from indent to width, and indents each but the
+// first. A width of 0 is unlimited.
+func Wrap(text string, indent, width int) string {
+	if width == 0 {
+		return text
+	}
+	room := max(width-indent, leastWrapped)
+	var b strings.Builder
+	used := 0
+	for i, word := range strings.Split(text, " ") {
+		n := utf8.RuneCountInString(word)
+		switch {
+		case i == 0:
+		case used+1+n > room:
+			b.WriteString("\n" + strings.Repeat(" ", indent))
+			used = 0
+		default:
+			b.WriteByte(' ')
+			used++
+		}
+		b.WriteString(word)
+		used += n
+	}
+	return b.String()
+}
+
 // ShownBody is how much of a body BodyText shows, in bytes.
 const ShownBody = 4096

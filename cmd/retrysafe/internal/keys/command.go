@@ -18,7 +18,8 @@ import (
 // Cmd has a command for each thing to do with keys.
 type Cmd struct {
 	List    listCmd    `cmd:"" help:"List keys: by default those whose outcome is unknown."`
-	Show    showCmd    `cmd:"" help:"Show the record of one key: attempts, steps, times, decisions, and on request the answer."`
+	Find    findCmd    `cmd:"" help:"Find keys by a tag, by the key that a client sent, or by the instance of an error body."`
+	Show    showCmd    `cmd:"" help:"Show what became of one key, in order of time, and on request its answer."`
 	Resolve resolveCmd `cmd:"" help:"Decide the outcome of a key whose outcome is unknown: what every retry gets from now on."`
 	Reopen  reopenCmd  `cmd:"" help:"Make an operation that has ended run again at its next retry. What it did is not undone, and happens twice."`
 	Purge   purgeCmd   `cmd:"" help:"Delete stored answers before their retention has passed. The keys stay taken."`
@@ -33,16 +34,16 @@ Examples:
 
     retrysafe keys list --store keys.db
     retrysafe keys show 0f6c2a5d9e1b4c7f8a3d6e5b4c2f1a09 --store keys.db
-    retrysafe keys show order-17 --store keys.db     # the key that the client sent
+    retrysafe keys find order=1234 --store keys.db   # a tag, or the key that the client sent
     retrysafe keys resolve 0f6c2a5d9e1b4c7f8a3d6e5b4c2f1a09 --store keys.db --fail --reason 'no charge at the bank'
     retrysafe keys resolve --all --older-than 1h --limit 50 --store keys.db --fail --reason 'outage of 12 May'
 
-DIGEST identifies a key without showing it. The log has it as key=…, and refusals as instance. With the key that
-the client sent, keys show finds the digest; it reads every record for that, unless --scope is given.
+DIGEST identifies a key without showing it. The log has it as key=…, and refusals as instance. With a tag, or the
+key that the client sent, keys find finds it.
 
 A SQLite file may be in use by a running proxy: the command then uses that proxy, over a socket beside the
 file (keys.db.admin) that only the user who runs the proxy, and root, may open. Servers are used directly,
-beside running proxies; list reads every record in Redis, NATS and DynamoDB.
+beside running proxies; list and find read every record in Redis, NATS and DynamoDB.
 
 https://github.com/retrysafe/retrysafe/blob/main/docs/outcome-unknown.md says how to decide.
 

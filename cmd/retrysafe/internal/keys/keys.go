@@ -7,16 +7,18 @@
 // who runs that process, and root, may connect.
 //
 //	keys.go     the interface Keys, and its values
-//	local.go    Local: List and Show; local_resolve.go: Resolve, Purge and Reopen
+//	local.go    Local: Show, and what it shows; search.go: List; local_resolve.go: Resolve, Purge and Reopen
 //	wire.go     Remote, and the Handler that it talks to
 //	socket.go   the socket beside the file
-//	command.go  the command: it opens the store, or connects to the proxy that has its file open. list.go, show.go,
-//	            resolve.go, purge.go and reopen.go have a command each. bulk.go: many keys in one call
+//	command.go  the command: it opens the store, or connects to the proxy that has its file open. list.go, find.go,
+//	            show.go, resolve.go, purge.go and reopen.go have a command each; timeline.go is how show tells the story of
+//	            a key. bulk.go: many keys in one call
 package keys
 
 import (
 	"context"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
@@ -61,6 +63,35 @@ type Query struct {
 	Before int64 `json:"before,omitempty"`
 	// Count asks for Page.Counts.
 	Count bool `json:"count,omitempty"`
+
+	// Digest selects the records of one key, in one of the forms of ParseDigest; "": of any.
+	Digest string `json:"digest,omitempty"`
+	// ID selects records by the key that the client sent; "": by any.
+	ID string `json:"id,omitempty"`
+	// Tag selects records that have this tag, in the form name=value; "": any.
+	Tag string `json:"tag,omitempty"`
+	// ScopePrefix selects records whose scope begins with it.
+	ScopePrefix string `json:"scope_prefix,omitempty"`
+	// MaxAge selects records that were first claimed at most this long ago; 0: any.
+	MaxAge time.Duration `json:"max_age,omitempty"`
+	// Sightings asks for Record.Sightings, which takes another call of the store for each record.
+	Sightings bool `json:"sightings,omitempty"`
+	// Limit is how many records a page has at most, 1 to 1000; 0 is 1000.
+	Limit int `json:"limit,omitempty"`
+}
+
+// selectors are the fields that select records and that the first version of Query did not have, by their names in JSON.
+func (q Query) selectors() (names []string) {
+	for name, isSet := range map[string]bool{
+		"digest": q.Digest != "", "id": q.ID != "", "tag": q.Tag != "", "scope_prefix": q.ScopePrefix != "",
+		"max_age": q.MaxAge != 0,
+	} {
+		if isSet {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // Page is a part of a listing. It may be empty and still have a Next.
@@ -70,13 +101,18 @@ type Page struct {
 	Next int64 `json:"next,omitempty"`
 	// Counts are the numbers of records in the whole store, by state; nil if the store did not count them in time.
 	Counts map[string]int64 `json:"counts,omitempty"`
+	// SelectedBy are the selectors that the answering process knows. One of an older version ignores those that it does
+	// not know, and would answer with records that were not asked for.
+	SelectedBy []string `json:"selected_by,omitempty"`
+	// Read is how many records were read to find these; 0: the store has an index for it.
+	Read int `json:"read,omitempty"`
 }
 
 // Look names the key to show.
 type Look struct {
 	// Key is a digest, in one of the forms of ParseDigest, or else the key that the client sent.
 	Key string `json:"key"`
-	// Scope is that of the client's key; nil: every record is read to find it.
+	// Scope is that of the client's key; nil: it is searched for in all scopes.
 	Scope *string `json:"scope,omitempty"`
 	// Answer asks for the stored answer itself, and not only for its size.
 	Answer bool `json:"answer,omitempty"`
@@ -114,6 +150,10 @@ type Record struct {
 	State   string `json:"state"`
 	Attempt int    `json:"attempt"`
 	Fence   int64  `json:"fence"`
+	// FirstFence is that of the first claim, and distinguishes the records of one key.
+	FirstFence int64 `json:"first_fence,omitempty"`
+	// Tags are those by which people find the key.
+	Tags map[string]string `json:"tags,omitempty"`
 	// Age counts from the first claim, Ended from the end or the release (0 while it is pending).
 	Age   float64 `json:"age_seconds"`
 	Ended float64 `json:"ended_seconds,omitempty"`
@@ -132,6 +172,20 @@ type Record struct {
 	Answer *Answer `json:"answer,omitempty"`
 	// Trail is what operators have decided about the key, the oldest decision first. Set by Show and Resolve only.
 	Trail []retrysafe.AuditEntry `json:"trail,omitempty"`
+	// Sightings count the requests that found the record. Set by Show, and by List if it was asked for them.
+	Sightings []Sighting `json:"sightings,omitempty"`
+}
+
+// Sighting counts the requests of one kind that found a record. Durations are in seconds.
+type Sighting struct {
+	// Kind is the name of a retrysafe.SightingKind, with "_" for each space.
+	Kind  string `json:"kind"`
+	Count int64  `json:"count"`
+	// First and Last are how long ago the first and the last of them came.
+	First float64 `json:"first_seconds"`
+	Last  float64 `json:"last_seconds"`
+	// Code is that of the answer that the last one got; 0: it got none.
+	Code int `json:"code,omitempty"`
 }
 
 // Step is a saved step of the work.

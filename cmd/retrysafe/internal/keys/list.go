@@ -3,6 +3,7 @@ package keys
 import (
 	"context"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -12,11 +13,34 @@ import (
 
 type listCmd struct {
 	storeFlags
-	State     string        `placeholder:"STATE" enum:"abandoned,uncommitted,in-flight,released,succeeded,failed,all" default:"abandoned" help:"abandoned (the outcome is unknown), uncommitted (the next retry runs it), in-flight, released, succeeded, failed or all. Default abandoned."`
-	Scope     *string       `placeholder:"SCOPE" help:"Only keys of this scope, as the list shows it."`
-	OlderThan time.Duration `placeholder:"5m" help:"Only keys that were first claimed at least this long ago."`
-	Limit     cli.Limit     `placeholder:"N" default:"100" help:"List at most this many, the newest first; 0 lists all. Default 100."`
-	JSON      bool          `name:"json" help:"Print a line of JSON for each key."`
+	State string `placeholder:"STATE" enum:"abandoned,uncommitted,in-flight,released,succeeded,failed,all" default:"abandoned" help:"abandoned (the outcome is unknown), uncommitted (the next retry runs it), in-flight, released, succeeded, failed or all. Default abandoned."`
+	Tag   string `placeholder:"NAME=VALUE" help:"Only keys with this tag."`
+	selection
+	Limit cli.Limit `placeholder:"N" default:"100" help:"List at most this many, the newest first; 0 lists all. Default 100."`
+	JSON  bool      `name:"json" help:"Print a line of JSON for each key."`
+}
+
+// selection are the flags by which list and find select keys.
+type selection struct {
+	Scope       *string       `placeholder:"SCOPE" help:"Only keys of this scope, as the list shows it."`
+	ScopePrefix string        `placeholder:"TEXT" help:"Only keys whose scope begins with this."`
+	OlderThan   time.Duration `placeholder:"5m" help:"Only keys that were first claimed at least this long ago."`
+	NewerThan   time.Duration `placeholder:"24h" help:"Only keys that were first claimed at most this long ago."`
+}
+
+// query returns what the flags select.
+func (f selection) query(state string) (Query, error) {
+	q := Query{State: state, Scope: f.Scope, ScopePrefix: f.ScopePrefix, MinAge: f.OlderThan, MaxAge: f.NewerThan}
+	switch {
+	case f.OlderThan < 0:
+		return q, cli.Refusef("--older-than must not be negative")
+	case f.NewerThan < 0:
+		return q, cli.Refusef("--newer-than must not be negative")
+	case f.NewerThan > 0 && f.NewerThan < f.OlderThan:
+		return q, cli.Refusef("no key was first claimed both at least %v and at most %v ago: --newer-than must not be less "+
+			"than --older-than", f.OlderThan, f.NewerThan)
+	}
+	return q, nil
 }
 
 // Run lists keys.
@@ -24,14 +48,18 @@ func (c listCmd) Run(s *cli.Streams) error {
 	if err := c.Limit.Check(); err != nil {
 		return err
 	}
-	if c.OlderThan < 0 {
-		return cli.Refusef("--older-than must not be negative")
+	query, err := c.query(c.State)
+	if err != nil {
+		return err
+	}
+	if query.Tag, query.Count = c.Tag, !c.JSON; c.Tag != "" && !isTag(c.Tag) {
+		return cli.Refusef("--tag %q is not a tag: write a name and a value, as in --tag order=1234", c.Tag)
 	}
 	return c.with(func(ctx context.Context, keys Keys) error {
+		keys = withProgress(keys, s.Err)
 		table := cli.NewTable(s.Out, c.JSON, "DIGEST", "STATE", "ATTEMPT", "AGE", "TIME LEFT", "SCOPE")
 		n, more := 0, false
-		query := Query{State: c.State, Scope: c.Scope, MinAge: c.OlderThan, Count: !c.JSON}
-		counts, err := eachListed(ctx, keys, query, func(r Record) (bool, error) {
+		first, err := eachListed(ctx, keys, query, func(r Record) (bool, error) {
 			if c.Limit > 0 && n == int(c.Limit) {
 				more = true
 				return false, nil
@@ -43,34 +71,48 @@ func (c listCmd) Run(s *cli.Streams) error {
 		if err != nil {
 			return err
 		}
-		return table.End(listed(n, more, c.State, counts))
+		return table.End(listed(n, more, c.State, first.Counts) + afterReading(first))
 	})
 }
 
-// eachListed calls visit for each record that a query selects, until visit returns false. It returns the counts of
-// the first page.
-func eachListed(ctx context.Context, keys Keys, q Query,
-	visit func(Record) (bool, error),
-) (map[string]int64, error) {
-	var counts map[string]int64
-	for {
+// eachListed calls visit for each record that a query selects, until visit returns false. It returns the first page.
+func eachListed(ctx context.Context, keys Keys, q Query, visit func(Record) (bool, error)) (first Page, err error) {
+	for isFirst := true; ; isFirst = false {
 		page, err := keys.List(ctx, q)
 		if err != nil {
-			return nil, err
+			return first, err
 		}
-		if q.Count {
-			counts, q.Count = page.Counts, false
+		if isFirst {
+			first, q.Count = page, false
 		}
 		for _, r := range page.Keys {
 			if goOn, err := visit(r); err != nil || !goOn {
-				return counts, err
+				return first, err
 			}
 		}
 		if page.Next == 0 {
-			return counts, nil
+			return first, nil
 		}
 		q.Before = page.Next
 	}
+}
+
+// withProgress has a search that reads every record say so on w, if that is a terminal.
+func withProgress(keys Keys, w io.Writer) Keys {
+	local, ok := keys.(Local)
+	if !ok || !cli.IsTerminal(w) {
+		return keys
+	}
+	local.Progress = func(read int) { fmt.Fprintf(w, "\rread %d records\r", read) }
+	return local
+}
+
+// afterReading says why a search was slow.
+func afterReading(p Page) string {
+	if p.Read == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; this store has no index for it: read %d records", p.Read)
 }
 
 // timeLeft says how long the lease runs, or else how long the key stays taken.

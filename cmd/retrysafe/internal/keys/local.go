@@ -18,37 +18,14 @@ import (
 type Local struct {
 	Store retrysafe.Inspector
 	Guard *retrysafe.Guard
+	// Progress is told now and then how many records a search has read in a store that has no index for it. Optional.
+	Progress func(read int)
 }
 
 const (
 	pageSize      = 1000
 	countPatience = 2 * time.Second
 )
-
-// List implements Keys.
-func (l Local) List(ctx context.Context, q Query) (Page, error) {
-	stored, ok := storedStates[q.State]
-	if !ok {
-		return Page{}, &Error{Code: CodeInvalid, Message: fmt.Sprintf("unknown state %q", q.State)}
-	}
-	found, err := l.Store.List(ctx, retrysafe.ListParams{State: stored, Scope: q.Scope, Before: q.Before, Limit: pageSize})
-	if err != nil {
-		return Page{}, err
-	}
-	page := Page{Keys: []Record{}}
-	for _, r := range found {
-		if (q.State == All || q.State == stateOf(r)) && r.Age >= q.MinAge {
-			page.Keys = append(page.Keys, summary(r))
-		}
-	}
-	if len(found) >= pageSize {
-		page.Next = found[len(found)-1].FirstFence
-	}
-	if q.Count {
-		page.Counts = l.count(ctx)
-	}
-	return page, nil
-}
 
 // count returns nil if the store cannot say in time.
 func (l Local) count(ctx context.Context) map[string]int64 {
@@ -139,13 +116,11 @@ func (l Local) inspect(ctx context.Context, digest retrysafe.Digest) ([]retrysaf
 	return found, err
 }
 
-// search reads every record to find the digest of a key that clients have sent.
+// search finds the digest of a key that clients have sent.
 func (l Local) search(ctx context.Context, id string) (retrysafe.Digest, error) {
 	owners := map[retrysafe.Digest]string{}
-	err := retrysafe.Walk(ctx, l.Store, func(r retrysafe.Record) error {
-		if r.Key.ID == id {
-			owners[r.Key.Digest()] = r.Key.Scope
-		}
+	_, err := l.each(ctx, retrysafe.FindParams{ID: id}, func(r retrysafe.Record) error {
+		owners[r.Key.Digest()] = r.Key.Scope
 		return nil
 	})
 	if err != nil {
@@ -173,10 +148,13 @@ func noSuchKey() error {
 	}
 }
 
+// digestURN begins the instance of a refusal, which names a key by its digest.
+const digestURN = "urn:retrysafe:key:"
+
 // ParseDigest reads a digest as logs print it, as "instance" of a refusal has it (urn:retrysafe:key:…), or with the
 // dashes that PostgreSQL puts into it.
 func ParseDigest(text string) (retrysafe.Digest, error) {
-	hex := strings.ReplaceAll(strings.TrimPrefix(text, "urn:retrysafe:key:"), "-", "")
+	hex := strings.ReplaceAll(strings.TrimPrefix(text, digestURN), "-", "")
 	d, err := retrysafe.ParseDigest(hex)
 	if err != nil { // the text is left out: it may be a key
 		return d, &Error{
@@ -213,8 +191,26 @@ func summary(r retrysafe.Record) Record {
 		Digest: r.Key.Digest().String(), Scope: r.Key.Scope, State: stateOf(r), Attempt: r.Attempt, Fence: r.Fence,
 		Age: r.Age.Seconds(), Ended: r.EndedAge.Seconds(), LeaseLeft: r.LeaseLeft.Seconds(),
 		ReplayLeft: r.ReplayLeft.Seconds(), KeyLeft: r.KeyLeft.Seconds(), AuditLeft: r.AuditLeft.Seconds(),
-		Fingerprint: algorithm, CompletedUpstream: proxy.IsCompletedUpstream(r.Fingerprint),
+		Fingerprint: algorithm, CompletedUpstream: proxy.IsCompletedUpstream(r.Fingerprint), FirstFence: r.FirstFence,
+		Tags: tagsOf(r), Sightings: sightingsOf(r),
 	}
+}
+
+func tagsOf(r retrysafe.Record) map[string]string {
+	tags := maps.Collect(r.Tags.All())
+	if len(tags) == 0 {
+		return nil
+	}
+	return tags
+}
+
+func sightingsOf(r retrysafe.Record) (all []Sighting) {
+	for _, s := range r.Sightings {
+		all = append(all, Sighting{
+			strings.ReplaceAll(s.Kind.String(), " ", "_"), s.Count, s.First.Seconds(), s.Last.Seconds(), s.Code,
+		})
+	}
+	return all
 }
 
 // detailed is a record as Show shows it.

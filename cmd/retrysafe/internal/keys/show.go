@@ -7,24 +7,39 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
 )
 
 type showCmd struct {
 	storeFlags
 	Key    string  `arg:"" help:"The key's digest, from the log (key=…), a refusal (instance) or keys list; or the key that the client sent."`
-	Scope  *string `placeholder:"SCOPE" help:"The scope of the client's key, as keys list shows it. Without it every record is read."`
+	Scope  *string `placeholder:"SCOPE" help:"The scope of the client's key, as keys list shows it. Without it all scopes are searched."`
 	Answer bool    `help:"Print the stored answer too. It may hold what only its caller should see."`
 	JSON   bool    `name:"json" help:"Print JSON."`
+}
+
+// Help says what the times mean.
+func (showCmd) Help() string {
+	return `What the record knows is shown in order of time: when the key was claimed, how the work ended, the first and the
+last of the requests that found the record, by what they got, and what people have decided. Below "now" is what comes: when the lease
+runs out, until when the answer is replayed, and when the key becomes free. What a record does not keep, such as when later attempts
+began, is not shown; the proxy's log has a line for each request.
+
+Times are those of this machine's clock, counted from the ages that the store reports. Stores save the counts of
+retries once a second.
+
+Examples:
+
+    retrysafe keys show 0f6c2a5d9e1b4c7f8a3d6e5b4c2f1a09 --store keys.db
+    retrysafe keys show order-17 --scope tenant-17 --store postgres://app@db/shop --answer`
 }
 
 // Run shows one key.
 func (c showCmd) Run(s *cli.Streams) error {
 	return c.with(func(ctx context.Context, keys Keys) error {
+		keys = withProgress(keys, s.Err)
 		records, err := keys.Show(ctx, Look{Key: c.Key, Scope: c.Scope, Answer: c.Answer})
 		if err != nil {
 			return err
@@ -32,16 +47,21 @@ func (c showCmd) Run(s *cli.Streams) error {
 		if c.JSON {
 			return cli.PrintJSON(s.Out, map[string]any{"digest": records[0].Digest, "records": records})
 		}
-		for i, r := range records {
-			if i > 0 {
-				fmt.Fprintln(s.Out, "\nan earlier record of this key, kept for audits:")
-			}
-			if err := printKey(s.Out, r); err != nil {
-				return err
-			}
-		}
-		return nil
+		return printRecords(s.Out, records)
 	})
+}
+
+// printRecords prints all records of a key, the newest first.
+func printRecords(w io.Writer, records []Record) error {
+	for i, r := range records {
+		if i > 0 {
+			fmt.Fprintln(w, "\nan earlier record of this key, kept for audits:")
+		}
+		if err := printRecord(w, r, time.Now(), cli.Width(w)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // meaning says what a state means for the next retry.
@@ -67,63 +87,40 @@ func meaning(r Record) string {
 	return "the operation has ended; retries get the stored answer"
 }
 
-// printKey prints all that there is of a record.
-func printKey(w io.Writer, r Record) error {
-	tabs := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	line := func(name, format string, args ...any) { fmt.Fprintf(tabs, name+"\t"+format+"\n", args...) }
+// printRecord prints all that there is of a record, as of now, for a terminal of a width; 0: lines may be of any length.
+func printRecord(w io.Writer, r Record, now time.Time, width int) error {
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(w, "%-*s%s\n", labelWidth, name, cli.Wrap(fmt.Sprintf(format, args...), labelWidth, width))
+	}
 	line("digest", "%s", r.Digest)
 	line("scope", "%s", cli.Clean(r.Scope))
+	if len(r.Tags) > 0 {
+		line("tags", "%s", tagsText(r.Tags))
+	}
 	line("state", "%s: %s", r.State, meaning(r))
-	line("attempts", "%d", r.Attempt)
-	line("first claimed", "%s ago", seconds(r.Age))
-	switch r.State {
-	case InFlight:
-		line("lease", "runs for another %s", seconds(r.LeaseLeft))
-	case Abandoned, Uncommitted:
-		line("lease", "has run out")
-	default:
-		line("ended", "%s ago", seconds(r.Ended))
-	}
-	if r.State != InFlight {
-		line("key taken for", "%s; after that the same request runs as if it were new", seconds(r.KeyLeft))
-	}
-	if r.Answer != nil {
-		line("replayed for", "%s", seconds(r.ReplayLeft))
-		line("audit until", "%s from now", seconds(r.AuditLeft))
-	}
+	line("attempts", "%d%s", r.Attempt, unrecorded(r))
 	line("fence", "%d", r.Fence)
 	line("compared by", "%s", cli.Clean(r.Fingerprint))
 	for i, step := range r.Steps {
-		line(nth(i, "steps"), "%s, %d bytes", cli.Clean(step.Name), step.Bytes)
+		name := "steps"
+		if i > 0 {
+			name = ""
+		}
+		line(name, "%s, %d bytes", cli.Clean(step.Name), step.Bytes)
 	}
 	if r.Answer != nil {
 		line("answer", "%s", describeAnswer(*r.Answer))
 	}
-	for i, e := range r.Trail {
-		line(nth(i, "decisions"), "%s", describeEntry(e))
-	}
-	if err := tabs.Flush(); err != nil || r.Answer == nil {
+	fmt.Fprintln(w)
+	err := printTimeline(w, timeline(r, now), now, width)
+	if err != nil || r.Answer == nil {
 		return err
 	}
 	return printAnswer(w, *r.Answer)
 }
 
-// nth is the name of a list's first line, and of no other.
-func nth(i int, name string) string {
-	if i == 0 {
-		return name
-	}
-	return ""
-}
-
-// describeEntry is a line of the trail.
-func describeEntry(e retrysafe.AuditEntry) string {
-	text := fmt.Sprintf("%s %s by %s: %s", e.At.Format(time.RFC3339), e.Action, cli.Clean(e.By), cli.Clean(e.Reason))
-	if e.Unfinished {
-		text += " (not carried out: the process or the store failed)"
-	}
-	return text
-}
+// labelWidth is that of the names before what a record has.
+const labelWidth = len("compared by  ")
 
 func describeAnswer(a Answer) string {
 	if a.Closed {

@@ -9,6 +9,10 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
 )
 
 const (
@@ -91,9 +95,18 @@ func (r *Remote) Close() error {
 	return nil
 }
 
-// List implements Keys.
+// List implements Keys. It returns an error if the process that has the store open is of a version that does not know
+// what q selects by.
 func (r *Remote) List(ctx context.Context, q Query) (Page, error) {
-	return post[Page](ctx, r, listPath, q)
+	page, err := post[Page](ctx, r, listPath, q)
+	for _, name := range q.selectors() {
+		if err == nil && !slices.Contains(page.SelectedBy, name) {
+			return Page{}, fmt.Errorf("the process that has the store open runs an older version of retrysafe than this "+
+				"command, %s, and cannot select keys by %s: restart it with that version, or stop it meanwhile",
+				cli.Version(), strings.ReplaceAll(name, "_", " "))
+		}
+	}
+	return page, err
 }
 
 // Show implements Keys.

@@ -145,7 +145,10 @@ func (s *service) open(ctx context.Context) (err error) {
 	defer observed.stop()
 	p.options.Observation = observed.Observation
 	s.report.Store(observed)
-	p.options.Observer = seen.requests
+	p.options.Observer = proxy.ObserverFunc(func(ctx context.Context, e proxy.Event) {
+		seen.requests(ctx, e)
+		s.tail.Observe(ctx, e)
+	})
 	p.options.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug)
 	handler, err := proxy.New(guard, scope, p.options)
 	if err != nil {

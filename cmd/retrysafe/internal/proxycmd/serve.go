@@ -17,6 +17,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/tailcmd"
 	"github.com/retrysafe/retrysafe/proxy"
 	"github.com/retrysafe/retrysafe/stores/cryptstore"
 )
@@ -33,6 +34,7 @@ type service struct {
 	health  health
 	metrics atomic.Pointer[http.Handler] // nil: none, or not yet
 	report  atomic.Pointer[observing]    // nil: not yet
+	tail    tailcmd.Hub
 
 	public, admin *http.Server
 	adminAddress  string
@@ -131,6 +133,8 @@ func (s *service) adminHandler() http.Handler {
 			report.ServeHTTP(w, r)
 		}
 	})
+	s.tail.Routes = s.routes
+	mux.Handle("GET /events", &s.tail)
 	if s.config.Metrics.Value {
 		mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
 			if metrics := s.metrics.Load(); metrics != nil {
@@ -141,6 +145,16 @@ func (s *service) adminHandler() http.Handler {
 		})
 	}
 	return mux
+}
+
+// routes returns the patterns of the routes in force.
+func (s *service) routes() (patterns []string) {
+	if now := s.inForce.Load(); now != nil {
+		for _, r := range now.options.Routes {
+			patterns = append(patterns, r.Pattern)
+		}
+	}
+	return patterns
 }
 
 func (s *service) newServer(h http.Handler) *http.Server {
