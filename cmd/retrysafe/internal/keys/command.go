@@ -62,7 +62,7 @@ func (f storeFlags) with(do func(context.Context, Keys) error) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	keys, closeKeys, err := openKeys(ctx, ref)
+	keys, closeKeys, err := Open(ctx, ref)
 	if err != nil {
 		return err
 	}
@@ -77,8 +77,9 @@ func (f storeFlags) with(do func(context.Context, Keys) error) error {
 	return errors.Join(err, closeKeys())
 }
 
-// openKeys opens the store, or, if a proxy has its file open, connects to that proxy.
-func openKeys(ctx context.Context, ref store.Ref) (Keys, func() error, error) {
+// Open opens the store, or, if a proxy has its file open, connects to that proxy. The function that it returns closes
+// the store or the connection.
+func Open(ctx context.Context, ref store.Ref) (Keys, func() error, error) {
 	store, closeStore, err := ref.Open(ctx)
 	if errors.Is(err, sqlitestore.ErrInUse) {
 		return dialKeys(ctx, ref, err)

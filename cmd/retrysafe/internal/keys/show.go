@@ -44,8 +44,8 @@ func (c showCmd) Run(s *cli.Streams) error {
 	})
 }
 
-// meaning says what a state means for the next retry.
-func meaning(r Record) string {
+// Meaning says what a state means for the next retry.
+func Meaning(r Record) string {
 	switch r.State {
 	case Abandoned:
 		return "the operation started, and whether it completed is unknown; unless the route says otherwise, retries " +
@@ -73,7 +73,7 @@ func printKey(w io.Writer, r Record) error {
 	line := func(name, format string, args ...any) { fmt.Fprintf(tabs, name+"\t"+format+"\n", args...) }
 	line("digest", "%s", r.Digest)
 	line("scope", "%s", cli.Clean(r.Scope))
-	line("state", "%s: %s", r.State, meaning(r))
+	line("state", "%s: %s", r.State, Meaning(r))
 	line("attempts", "%d", r.Attempt)
 	line("first claimed", "%s ago", seconds(r.Age))
 	switch r.State {
