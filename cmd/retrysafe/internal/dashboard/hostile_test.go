@@ -187,11 +187,14 @@ func TestNoDecisionWithoutItsParts(t *testing.T) {
 		"no key":                      with(good, "digest", ""),
 		"a digest that is none":       with(good, "digest", "../etc"),
 		"no preview":                  with(good, "preview", ""),
-		"the preview of another":      with(good, "reason", "another reason"),
+		"another reason than preview": with(good, "reason", "another reason"),
 		"another action than preview": with(good, "action", "release"),
 		"an answer without a status":  with(good, "action", "complete"),
 	} {
 		k.wantStatus(name, k.do(http.MethodPost, "/decide/confirm", changed), http.StatusBadRequest)
+		if !strings.Contains(name, "preview") {
+			k.wantStatus("the preview with "+name, k.do(http.MethodPost, "/decide/preview", changed), http.StatusBadRequest)
+		}
 	}
 	many := url.Values{"digest": nil}
 	for range maxDecisions + 1 {
