@@ -260,7 +260,7 @@ func TestNothingInARecordIsMarkup(t *testing.T) {
 
 // A body is shown only when it was asked for, and the log says who has asked.
 //
-// Seen to fail with Answer always set in showKey, and with the line of the log taken out of showKey.
+// Seen to fail with "showKey(true)" in request.key, and with the line of the log taken out of showKey.
 func TestNoBodyWithoutItsLine(t *testing.T) {
 	k := start(t, Options{Users: users(t)}).login(Look)
 	digest := k.end("acme", "1", "private body")
