@@ -42,7 +42,7 @@ const patience = 5 * time.Minute
 // open starts a browser with an empty page.
 func open(t *testing.T) *browser {
 	t.Helper()
-	command := exec.Command(servers.Chromium(t), "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+	command := exec.Command(servers.Chromium(t), "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars",
 		"--remote-debugging-pipe", "--user-data-dir="+t.TempDir(), "about:blank")
 	in, to, err := os.Pipe()
 	must(t, err)

@@ -44,7 +44,7 @@ func TestInABrowser(t *testing.T) {
 	k := start(t, Options{Traffic: traffic, ConfigFunc: func() string { return "upstream:\n  url: http://localhost:3000\n" }})
 	hostile := script
 	if *write {
-		hostile = ""
+		hostile, k.step = "", "charge"
 	}
 	waiting := k.abandon("acme"+hostile, "order-17")
 	k.abandon("acme"+hostile, "order-18")

@@ -36,6 +36,7 @@ type kit struct {
 	log       *logBuffer
 	cookie    *http.Cookie
 	host      string
+	step      string // of abandoned keys
 }
 
 type logBuffer struct {
@@ -58,7 +59,7 @@ func (b *logBuffer) String() string {
 // start returns a kit whose dashboard has the options. Keys and Log are the kit's.
 func start(t *testing.T, o Options) *kit {
 	t.Helper()
-	k := &kit{T: t, store: memstore.New(memstore.Options{}), log: &logBuffer{}, host: "127.0.0.1:8082"}
+	k := &kit{T: t, store: memstore.New(memstore.Options{}), log: &logBuffer{}, host: "127.0.0.1:8082", step: "charge " + script}
 	if o.Keys == nil {
 		o.Keys = keys.NewLocal(k.store, nil)
 	}
@@ -160,7 +161,7 @@ func (k *kit) abandon(scope, id string) string {
 		Fingerprint: "raw:1",
 	})
 	k.must(err)
-	k.must(k.store.Checkpoint(ctx, c.Lease, retrysafe.StepResult{Name: "charge " + script, Data: []byte("1")}))
+	k.must(k.store.Checkpoint(ctx, c.Lease, retrysafe.StepResult{Name: k.step, Data: []byte("1")}))
 	k.must(k.store.Extend(ctx, c.Lease, 0))
 	return key.Digest().String()
 }

@@ -17,10 +17,12 @@
 // # Design
 //
 //   - Pages are rendered here and work without JavaScript. htmx only renews the live part of the overview.
-//   - Every route is in one list, with the role that it needs. The check is made before the route's function is called,
-//     and a test walks the list, so that a new page cannot be left open.
-//   - Nothing is decided without a dry run: the form for the decision carries a MAC of what was tried, and anything else
-//     is refused. So what is carried out is what the person has seen.
+//   - Every route is in one list, with the role that it needs. The check is made before the route's function is
+//     called, and a test walks the list, so that a new page cannot be left open.
+//   - Nothing is decided without a dry run: the form for the decision carries a MAC of what was tried, and anything
+//     else is refused. So what is carried out is what the person has seen.
+//   - Referrer-Policy is same-origin: with no-referrer, browsers send null as the Origin of our own forms, and over
+//     plain HTTP to another machine they send nothing else that proves where a form comes from.
 //   - The users' file is read at each request. It is small, and a user who is taken out of it is out at once.
 //   - A client's key is a secret. It is posted, and never part of a URL; pages show digests.
 package dashboard

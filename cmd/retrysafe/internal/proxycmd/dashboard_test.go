@@ -14,8 +14,6 @@ import (
 )
 
 // A proxy serves the dashboard: its keys, its traffic, and its configuration.
-//
-// Seen to fail with traffic.Observe left out of openDashboard.
 func TestAProxyServesTheDashboard(t *testing.T) {
 	t.Parallel()
 	up := clitest.NewAPI(t)
