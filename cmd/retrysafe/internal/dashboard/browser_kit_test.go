@@ -37,7 +37,7 @@ type message struct {
 }
 
 // patience bounds how long the browser may take for everything that a test does.
-const patience = 5 * time.Minute
+const patience = 9 * time.Minute
 
 // open starts a browser with an empty page.
 func open(t *testing.T) *browser {
