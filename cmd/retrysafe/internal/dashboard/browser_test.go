@@ -146,8 +146,6 @@ func (b *browser) login(axe string) {
 }
 
 // The overview renews itself, and shows what has happened meanwhile.
-//
-// Seen to fail with "hx-get" taken out of the template.
 func TestTheOverviewRenewsItself(t *testing.T) {
 	k := start(t, Options{Traffic: NewTraffic()})
 	server := httptest.NewServer(k.dashboard)
