@@ -6,6 +6,7 @@
 //	internal/keys      the command keys, in this process or through a running proxy
 //	internal/proxycmd, internal/probecmd, internal/profilecmd, internal/execcmd, internal/outboxcmd, internal/reportcmd,
 //	internal/keysetcmd, internal/tailcmd, internal/demo  a command each
+//	internal/dashboard the pages of the proxy's dashboard, and the command of that name
 //	internal/cli       what all of them share: streams, exit codes, text, tables
 //	internal/config    the proxy's YAML file
 //	internal/jwtscope  callers by their verified tokens
@@ -36,6 +37,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/dashboard"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/demo"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/execcmd"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/keys"
@@ -58,6 +60,7 @@ type commands struct {
 	Check      store.CheckCmd   `cmd:"" help:"Test a store as it is deployed: its contract, its server's settings, its latency."`
 	Sweep      store.SweepCmd   `cmd:"" help:"Delete records past their retention from a store."`
 	Keys       keys.Cmd         `cmd:"" help:"List and show keys, and resolve those whose outcome is unknown."`
+	Dashboard  dashboard.Cmd    `cmd:"" help:"Show the keys of a store in a browser, and decide those whose outcome is unknown."`
 	Store      store.Cmd        `cmd:"" help:"Move keys to another store, or to more shards, while proxies run."`
 	Keyset     keysetcmd.Cmd    `cmd:"" help:"Make and rotate the keys with which answers are encrypted."`
 	Outbox     outboxcmd.Cmd    `cmd:"" help:"List the dead letters of an outbox, and redeliver or drop them."`

@@ -33,7 +33,7 @@ func (h holders) add(license, name string) {
 }
 
 // licenses returns the content of licensesFile for the working tree in dir: the licenses of this repository, of the
-// standard library and of the modules that the command contains on any target.
+// standard library and of the modules that the command contains on any target, and that of the script of its dashboard.
 func licenses(ctx context.Context, dir string) (string, error) {
 	own, err := os.ReadFile(filepath.Join(dir, "LICENSE"))
 	if err != nil {
@@ -45,6 +45,11 @@ func licenses(ctx context.Context, dir string) (string, error) {
 			return "", err
 		}
 	}
+	script, err := os.ReadFile(filepath.Join(dir, commandFolder, "internal/dashboard/assets/htmx.LICENSE"))
+	if err != nil {
+		return "", err
+	}
+	found.add(string(script), "htmx.org")
 	text := "retrysafe contains the software below, each part under the license that follows its name.\n" +
 		section([]string{"Retrysafe"}, strings.TrimSpace(string(own)))
 	byName := slices.SortedFunc(maps.Keys(found), func(a, b string) int {

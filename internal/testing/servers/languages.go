@@ -22,6 +22,9 @@ func PythonWith(t testing.TB, modules ...string) string {
 // Node returns the path of Node.js.
 func Node(t testing.TB) string { return programPath(t, node) }
 
+// Chromium returns the path of the browser.
+func Chromium(t testing.TB) string { return programPath(t, chromium) }
+
 // What npm installs for NodePostgres.
 //
 //go:embed nodepg/package.json nodepg/package-lock.json

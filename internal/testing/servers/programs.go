@@ -54,6 +54,7 @@ var (
 	curl      = program{name: "curl", pkg: "curl"}
 	python    = program{name: "python3", pkg: "python3"}
 	node      = program{name: "node", pkg: "nodejs"}
+	chromium  = program{name: "chromium", pkg: "chromium"}
 
 	// What only make languages needs.
 	ruby         = program{name: "ruby", pkg: "ruby"}
@@ -78,7 +79,7 @@ var (
 func allPrograms() []program {
 	return []program{
 		initdb, psql, pgbouncer, rabbitmq, epmd, redisServer, redisSentinel, valkeyServer, redisCLI, mariadb, mariadbInstall,
-		mariadbClient, faketime, promtool, systemdAnalyze, ps, ipCommand, nsenter, npm, curl, python, node,
+		mariadbClient, faketime, promtool, systemdAnalyze, ps, ipCommand, nsenter, npm, curl, python, node, chromium,
 		pythonWith("psycopg"), pythonWith("psycopg2"), pythonWith("build", "hatchling", "ensurepip", "mypy"),
 		pythonWith("django", "flask", "fastapi", "sqlalchemy", "uvicorn", "waitress", "psycopg_pool"),
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/dashboard"
 	"github.com/retrysafe/retrysafe/internal/yamlfile"
 	"github.com/retrysafe/retrysafe/internal/yamlfile/settings"
 )
@@ -18,6 +19,7 @@ import (
 // check looks at what makes no sense together.
 func (c *Config) check(r *yamlfile.Reader) {
 	c.TLS.check(r)
+	c.Dashboard.check(r)
 	if c.Traces.Sample.Set && !c.Traces.OTLP.Set {
 		r.FaultAt(c.Traces.Sample.At, "no span is sent anywhere", "write otlp: too, with the URL of a collector")
 	}
@@ -66,6 +68,27 @@ func (t TLS) check(r *yamlfile.Reader) {
 	if t.ClientCA.Set && !t.Cert.Set {
 		r.FaultAt(t.ClientCA.At, "client certificates are part of TLS, which is not on", "write cert: and key: as well")
 	}
+}
+
+func (d Dashboard) check(r *yamlfile.Reader) {
+	switch {
+	case d.Users.Set && !d.Listen.Set:
+		r.FaultAt(d.Users.At, "no dashboard is served", "write listen: too, as in listen: 127.0.0.1:8082")
+	case d.Listen.Set && dashboard.CheckListen(d.Listen.Value, d.Users.Value) != nil:
+		r.FaultAt(d.Listen.At, "everybody who can reach "+d.Listen.Value+" could use the dashboard",
+			"write users: FILE too, or an address of this machine only: 127.0.0.1:8082")
+	}
+}
+
+// warnings are about what the users send.
+func (d Dashboard) warnings(t TLS) []yamlfile.Fault {
+	if !d.Listen.Set || t.Cert.Set || dashboard.CheckListen(d.Listen.Value, "") == nil {
+		return nil
+	}
+	return []yamlfile.Fault{{
+		At: d.Listen.At, Message: "the dashboard is served without TLS: whoever reads along gets the tokens of its users",
+		Instead: "write tls: {cert: FILE, key: FILE}, or an address of this machine behind a server that has TLS",
+	}}
 }
 
 // checkRoute looks at a route with its defaults filled in. An empty pattern is that of the defaults themselves.
@@ -183,7 +206,7 @@ func (t Route) checkComplete(r *yamlfile.Reader) {
 
 // Warnings returns what is allowed, and should be known before it is found out in production. FillIn comes before.
 func (c *Config) Warnings() []yamlfile.Fault {
-	var all []yamlfile.Fault
+	all := c.Dashboard.warnings(c.TLS)
 	for _, t := range append([]Route{c.Defaults}, c.overridden()...) {
 		for _, w := range t.warnings() {
 			if !slices.Contains(all, w) {

@@ -43,6 +43,8 @@ type Config struct {
 	Admin Setting[string] `yaml:"admin" form:"address" restart:"change"`
 	// Metrics: serve `/metrics` for Prometheus at `admin`, too. See [metrics](metrics.md).
 	Metrics Setting[bool] `yaml:"metrics" restart:"change"`
+	// Dashboard: where the [dashboard](dashboard.md) is served, as an address or a mapping. Default: off.
+	Dashboard Dashboard `yaml:"dashboard" form:"address"`
 	// Upstream is the API, as a URL or a mapping. It is required.
 	Upstream Upstream `yaml:"upstream" form:"upstream" sets:"Upstream"`
 	// Store is where keys are stored: a path (a SQLite file, created if missing), `memory:`, or the URL of a server:
@@ -131,6 +133,14 @@ type Upstream struct {
 	IdleTimeout Setting[time.Duration] `yaml:"idle_timeout" default:"4s" sets:"IdleTimeout"`
 	// CA is a file with the certificates of the authority that signed the upstream's. Default: the system's.
 	CA Setting[string] `yaml:"ca"`
+}
+
+// Dashboard says where operators find the dashboard. An address alone is short for a mapping with it.
+type Dashboard struct {
+	// Listen is the address that serves the dashboard, such as `127.0.0.1:8082`. Default: off.
+	Listen Setting[string] `yaml:"listen" form:"address" restart:"change"`
+	// Users is a file of the users who may log in. It is required unless `listen` is an address of this machine only.
+	Users Setting[string] `yaml:"users" restart:"change"`
 }
 
 // JWT says which tokens are accepted, for the scope jwt:URL.
@@ -368,6 +378,11 @@ func (all callers) Names() map[string]string {
 // ReadScalar reads a URL that stands in place of the mapping.
 func (u *Upstream) ReadScalar(r *yamlfile.Reader, n ast.ScalarNode, _ string) {
 	proxyFile.Readers(u)["url"](r, n)
+}
+
+// ReadScalar reads an address that stands in place of the mapping.
+func (d *Dashboard) ReadScalar(r *yamlfile.Reader, n ast.ScalarNode, _ string) {
+	proxyFile.Readers(d)["listen"](r, n)
 }
 
 // ReadYAML hides its lines in faults, because some users write the secret itself.

@@ -17,7 +17,7 @@ func TestWhatIsRefused(t *testing.T) {
 		says         string // of message and way out
 	}{
 		{"an unknown field", "listn: :8080\n", 1, 1, `did you mean "listen"?`},
-		{"an unknown field that resembles none", "colour: red\n", 1, 1, "known: admin, auth, callers, defaults"},
+		{"an unknown field that resembles none", "colour: red\n", 1, 1, "known: admin, auth, callers, dashboard, defaults"},
 		{"an unknown field of a route", "routes:\n  /a:\n    requierd: true\n", 3, 5, `did you mean "required"?`},
 		{"a dash for an underscore", "defaults:\n  in-flight: reject\n", 2, 3, `did you mean "in_flight"?`},
 		{"a field twice", "log: json\nlog: text\n", 2, 1, "already defined"},
@@ -85,6 +85,9 @@ func TestWhatIsRefused(t *testing.T) {
 		{"an upstream with a query", "upstream: http://x/?a=b\n", 1, 11, "nothing else"},
 		{"an address for auth", "log: json\nauth: localhost:3000/whoami\n", 2, 7, "http://localhost:3000/whoami"},
 		{"auth with a user", "auth: http://u:p@localhost/\n", 1, 7, "without user"},
+		{"a dashboard for everybody", "log: json\ndashboard: :8082\n", 2, 12, "write users: FILE too"},
+		{"an address of a dashboard", "dashboard: 8082\n", 1, 12, "host:port"},
+		{"users of no dashboard", "dashboard: {users: team}\n", 1, 20, "write listen: too"},
 		{"a collector", "traces: {otlp: localhost:4318}\n", 1, 16, "http://localhost:4318"},
 		{"a share", "traces: {sample: 10%}\n", 1, 18, "0.1 for a tenth"},
 		{"a share of more than all", "traces: {sample: 1.5}\n", 1, 18, "from 0 to 1"},

@@ -66,7 +66,7 @@ func (f storeFlags) with(do func(context.Context, Keys) error) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	keys, closeKeys, err := f.openKeys(ctx, ref)
+	keys, closeKeys, err := Open(ctx, ref, f.Encryption)
 	if err != nil {
 		return err
 	}
@@ -81,8 +81,9 @@ func (f storeFlags) with(do func(context.Context, Keys) error) error {
 	return errors.Join(err, closeKeys())
 }
 
-// openKeys opens the store, or, if a proxy has its file open, connects to that proxy, which has the keys to decrypt with.
-func (f storeFlags) openKeys(ctx context.Context, ref store.Ref) (Keys, func() error, error) {
+// Open opens the store, or, if a proxy has its file open, connects to that proxy, which has the keys to decrypt with. The
+// function that it returns closes the store or the connection.
+func Open(ctx context.Context, ref store.Ref, e store.Encryption) (Keys, func() error, error) {
 	opened, closeStore, err := ref.Open(ctx)
 	if errors.Is(err, sqlitestore.ErrInUse) {
 		return dialKeys(ctx, ref, err)
@@ -90,7 +91,7 @@ func (f storeFlags) openKeys(ctx context.Context, ref store.Ref) (Keys, func() e
 	if err != nil {
 		return nil, nil, err
 	}
-	readable, err := f.Wrap(opened)
+	readable, err := e.Wrap(opened)
 	if err != nil {
 		return nil, nil, errors.Join(err, closeStore())
 	}

@@ -130,7 +130,7 @@ func TestKeysShow(t *testing.T) {
 // Every server is one that the command works on, from another process than the one that has claimed the keys; so are
 // several stores as one.
 //
-// Seen to fail with openKeys refusing what is neither a file nor in PostgreSQL ("unsupported"), and with search in
+// Seen to fail with Open refusing what is neither a file nor in PostgreSQL ("unsupported"), and with search in
 // Local finding nothing.
 func TestKeysOnEachServer(t *testing.T) {
 	t.Parallel()

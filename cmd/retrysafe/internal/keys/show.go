@@ -64,8 +64,8 @@ func printRecords(w io.Writer, records []Record) error {
 	return nil
 }
 
-// meaning says what a state means for the next retry.
-func meaning(r Record) string {
+// Meaning says what a state means for the next retry.
+func Meaning(r Record) string {
 	switch r.State {
 	case Abandoned:
 		return "the operation started, and whether it completed is unknown; unless the route says otherwise, retries " +
@@ -97,7 +97,7 @@ func printRecord(w io.Writer, r Record, now time.Time, width int) error {
 	if len(r.Tags) > 0 {
 		line("tags", "%s", tagsText(r.Tags))
 	}
-	line("state", "%s: %s", r.State, meaning(r))
+	line("state", "%s: %s", r.State, Meaning(r))
 	line("attempts", "%d%s", r.Attempt, unrecorded(r))
 	line("fence", "%d", r.Fence)
 	line("compared by", "%s", cli.Clean(r.Fingerprint))

@@ -13,6 +13,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/config"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/dashboard"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/store"
 	"github.com/retrysafe/retrysafe/httpsafe"
 	"github.com/retrysafe/retrysafe/proxy"
@@ -37,6 +38,7 @@ func newPlan(c *config.Config) (*plan, error) {
 		claim: c.JWT.Claim.Value, same: c.Callers.Names(),
 	}}
 	var noStore, noOptions, noGuard, noTLS, noKeyset error
+	noUsers := dashboard.CheckUsers(c.Dashboard.Users.Value)
 	p.store, noStore = store.Parse(c.Store.Value)
 	if noStore == nil && c.CompletesUpstream() {
 		noStore = p.store.CheckCompletion()
@@ -51,7 +53,7 @@ func newPlan(c *config.Config) (*plan, error) {
 		o.Observation = httpsafe.NewObservation(guard, httpsafe.ObservationOptions{})
 		_, noOptions = proxy.New(guard, func(*http.Request) (string, error) { return "", nil }, o)
 	}
-	if err := errors.Join(checkScope(c), noOptions, noGuard, noTLS, noKeyset); err != nil {
+	if err := errors.Join(checkScope(c), noOptions, noGuard, noTLS, noKeyset, noUsers); err != nil {
 		return nil, errors.Join(noStore, cli.Refuse(err))
 	}
 	return p, noStore
@@ -106,6 +108,9 @@ func (s *service) open(ctx context.Context) (err error) {
 		return err
 	}
 	defer s.close()
+	if err := s.listenForDashboard(); err != nil {
+		return err
+	}
 	store, closeStore, err := p.openStore(ctx, log)
 	if err != nil {
 		return err
@@ -145,8 +150,9 @@ func (s *service) open(ctx context.Context) (err error) {
 	defer observed.stop()
 	p.options.Observation = observed.Observation
 	s.report.Store(observed)
+	watched := s.openDashboard(store, seen)
 	p.options.Observer = proxy.ObserverFunc(func(ctx context.Context, e proxy.Event) {
-		seen.requests(ctx, e)
+		watched(ctx, e)
 		s.tail.Observe(ctx, e)
 	})
 	p.options.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug)

@@ -10,6 +10,7 @@
 //	keys.go      serves retrysafe keys while the proxy has a SQLite file open
 //	observe.go   what watches the proxy: logging.go and metrics.go
 //	traces.go    spans of requests
+//	dashboard.go serves the dashboard
 //	report.go    what observe mode counts, for /report and /metrics
 //	memory.go    the memory limit, and memory that is returned after a burst
 package proxycmd
@@ -47,6 +48,8 @@ type Cmd struct {
 	Watch       bool          `setting:"watch" env:"RETRYSAFE_WATCH" group:"Operation"`
 	Admin       string        `setting:"admin" env:"RETRYSAFE_ADMIN" placeholder:"ADDR" group:"Operation"`
 	Metrics     bool          `setting:"metrics" env:"RETRYSAFE_METRICS" group:"Operation"`
+	Dashboard   string        `setting:"dashboard.listen" env:"RETRYSAFE_DASHBOARD" placeholder:"ADDR" group:"Operation"`
+	Users       string        `setting:"dashboard.users" name:"dashboard-users" env:"RETRYSAFE_DASHBOARD_USERS" placeholder:"FILE" group:"Operation"`
 	Log         string        `setting:"log" env:"RETRYSAFE_LOG" placeholder:"FORMAT" group:"Operation"`
 	Grace       time.Duration `setting:"grace" env:"RETRYSAFE_GRACE" placeholder:"30s" group:"Operation"`
 	PublicURL   string        `setting:"public_url" name:"public-url" env:"RETRYSAFE_PUBLIC_URL" placeholder:"URL" group:"Operation"`
@@ -83,6 +86,9 @@ Examples:
     # without risk: nothing is refused, delayed or replayed, and the report says what would have been
     retrysafe proxy --upstream http://localhost:3000 --observe --admin 127.0.0.1:8081
     retrysafe report http://127.0.0.1:8081
+
+    # the keys and the traffic in a browser, for users of this machine
+    retrysafe proxy --upstream http://localhost:3000 --dashboard 127.0.0.1:8082
 
     # settings for each route
     retrysafe proxy --config proxy.yaml --check

@@ -17,6 +17,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/dashboard"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/tailcmd"
 	"github.com/retrysafe/retrysafe/proxy"
 	"github.com/retrysafe/retrysafe/stores/cryptstore"
@@ -36,9 +37,10 @@ type service struct {
 	report  atomic.Pointer[observing]    // nil: not yet
 	tail    tailcmd.Hub
 
-	public, admin *http.Server
-	adminAddress  string
-	failed        chan error // what ended a server
+	public, admin, dashboard   *http.Server
+	adminAddress, dashboardURL string
+	pages                      atomic.Pointer[dashboard.Dashboard] // nil: not yet
+	failed                     chan error                          // what ended a server
 
 	// For reload, which runs in one goroutine.
 	command   Cmd
@@ -108,6 +110,7 @@ func (s *service) listen() error {
 		"address", listener.Addr().String(),
 		"tls", s.tls != nil,
 		"admin", s.adminAddress,
+		"dashboard", s.dashboardURL,
 		"upstream", s.config.Upstream.URL.Value.String(),
 		"store", s.store.Name,
 		"scope", s.config.Scope.Value,
@@ -226,7 +229,7 @@ func (s *service) shutdown(signals <-chan os.Signal) error {
 
 // close closes everything at once.
 func (s *service) close() {
-	for _, server := range []*http.Server{s.public, s.admin} {
+	for _, server := range []*http.Server{s.public, s.admin, s.dashboard} {
 		if server != nil {
 			server.Close()
 		}

@@ -1,0 +1,176 @@
+//go:build unix
+
+package dashboard
+
+import (
+	"bufio"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe/internal/testing/servers"
+)
+
+// browser is a page of Chromium, which is driven through a pipe: each message of the DevTools protocol is JSON and a
+// zero byte.
+type browser struct {
+	*testing.T
+	to      *os.File
+	from    *bufio.Reader
+	session string
+	last    int
+	loads   int
+	trouble []string // that pages have reported
+}
+
+type message struct {
+	ID     int             `json:"id,omitempty"`
+	Method string          `json:"method,omitempty"`
+	Params json.RawMessage `json:"params,omitempty"`
+	Result json.RawMessage `json:"result,omitempty"`
+	Error  json.RawMessage `json:"error,omitempty"`
+}
+
+// patience bounds how long the browser may take for everything that a test does.
+const patience = 9 * time.Minute
+
+// open starts a browser with an empty page.
+func open(t *testing.T) *browser {
+	t.Helper()
+	command := exec.Command(servers.Chromium(t), "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars",
+		"--remote-debugging-pipe", "--user-data-dir="+t.TempDir(), "about:blank")
+	in, to, err := os.Pipe()
+	must(t, err)
+	from, out, err := os.Pipe()
+	must(t, err)
+	command.ExtraFiles = []*os.File{in, out} // 3 and 4
+	must(t, command.Start())
+	in.Close()
+	out.Close()
+	t.Cleanup(func() {
+		_ = command.Process.Kill()
+		_ = command.Wait()
+		to.Close()
+		from.Close()
+	})
+	must(t, from.SetReadDeadline(time.Now().Add(patience)))
+	b := &browser{T: t, to: to, from: bufio.NewReaderSize(from, 1<<20)}
+	var page struct{ TargetID, SessionID string }
+	b.call("Target.createTarget", map[string]any{"url": "about:blank"}, &page)
+	b.call("Target.attachToTarget", map[string]any{"targetId": page.TargetID, "flatten": true}, &page)
+	b.session = page.SessionID
+	for _, domain := range []string{"Page", "Runtime", "Log", "Audits"} {
+		b.call(domain+".enable", nil, nil)
+	}
+	return b
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// call sends a command, and waits for its result.
+func (b *browser) call(method string, params any, result any) {
+	b.Helper()
+	b.last++
+	text, err := json.Marshal(map[string]any{"id": b.last, "method": method, "params": params, "sessionId": b.session})
+	must(b.T, err)
+	if b.session == "" {
+		text, err = json.Marshal(map[string]any{"id": b.last, "method": method, "params": params})
+		must(b.T, err)
+	}
+	_, err = b.to.Write(append(text, 0))
+	must(b.T, err)
+	for {
+		m := b.read()
+		if m.ID != b.last {
+			continue
+		}
+		if m.Error != nil {
+			b.Fatalf("%s: %s", method, m.Error)
+		}
+		if result != nil {
+			must(b.T, json.Unmarshal(m.Result, result))
+		}
+		return
+	}
+}
+
+// read returns the next message, and notes what a page reports: errors, violations of its policy, and dialogs, which
+// only a script of a record would open.
+func (b *browser) read() message {
+	b.Helper()
+	text, err := b.from.ReadBytes(0)
+	must(b.T, err)
+	var m message
+	must(b.T, json.Unmarshal(text[:len(text)-1], &m))
+	switch m.Method {
+	case "Page.loadEventFired":
+		b.loads++
+	case "Log.entryAdded", "Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Page.javascriptDialogOpening", "Audits.issueAdded":
+		text := m.Method + " " + string(m.Params)
+		isAdvice := strings.Contains(text, `"level":"verbose"`) || strings.Contains(text, `"code":"GenericIssue"`)
+		if !isAdvice {
+			b.trouble = append(b.trouble, text)
+		}
+	}
+	return m
+}
+
+// load does what loads a page, and waits until it is loaded.
+func (b *browser) load(do func()) {
+	b.Helper()
+	before := b.loads
+	do()
+	for b.loads == before {
+		b.read()
+	}
+}
+
+func (b *browser) goTo(url string) {
+	b.Helper()
+	b.load(func() { b.call("Page.navigate", map[string]any{"url": url}, nil) })
+}
+
+// run evaluates JavaScript in the page, as the console does, and returns its text.
+func (b *browser) run(script string) string {
+	b.Helper()
+	var out struct {
+		Result           struct{ Value any }
+		ExceptionDetails json.RawMessage
+	}
+	b.call("Runtime.evaluate", map[string]any{"expression": script, "awaitPromise": true, "returnByValue": true}, &out)
+	if out.ExceptionDetails != nil {
+		b.Fatalf("%.80s: %s", script, out.ExceptionDetails)
+	}
+	return fmt.Sprint(out.Result.Value)
+}
+
+// show sets the colours and the width of the window.
+func (b *browser) show(colours string, width int) {
+	b.Helper()
+	b.call("Emulation.setEmulatedMedia", map[string]any{
+		"features": []map[string]string{{"name": "prefers-color-scheme", "value": colours}, {"name": "prefers-reduced-motion", "value": "reduce"}},
+	}, nil)
+	b.call("Emulation.setDeviceMetricsOverride", map[string]any{
+		"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 600,
+	}, nil)
+}
+
+// picture returns the whole page as a PNG.
+func (b *browser) picture() []byte {
+	b.Helper()
+	var out struct{ Data string }
+	b.call("Page.captureScreenshot", map[string]any{"format": "png", "captureBeyondViewport": true}, &out)
+	png, err := base64.StdEncoding.DecodeString(out.Data)
+	must(b.T, err)
+	return png
+}

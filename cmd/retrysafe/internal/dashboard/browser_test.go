@@ -1,0 +1,164 @@
+//go:build unix
+
+package dashboard
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/keys"
+	"github.com/retrysafe/retrysafe/internal/testing/servers"
+	"github.com/retrysafe/retrysafe/proxy"
+)
+
+// Run the test with -write to draw the pictures of docs/dashboard.md.
+var write = flag.Bool("write", false, "write the pictures")
+
+const pictures = "../../../../docs/pictures"
+
+// published are those of the pictures that the page has.
+var published = []string{
+	"dashboard-overview-light-1180.png", "dashboard-key-light-1180.png", "dashboard-decide-light-1180.png",
+	"dashboard-attention-dark-390.png",
+}
+
+// A real browser shows each page in light and dark, on a desktop and on a phone: no script of a record runs, nothing
+// violates the policy, nothing is logged, no page is wider than the window, and axe finds no violation of its rules for
+// accessibility. Then a person decides a key.
+//
+// Seen to fail with "<p style='color: red'>" and "<input>", which has no label, added to each page, and with template.HTML
+// returned by clean.
+func TestInABrowser(t *testing.T) {
+	axe, err := os.ReadFile(filepath.Join(servers.NodeModules(t, "testdata/axe"), "axe-core/axe.min.js"))
+	must(t, err)
+	traffic := NewTraffic()
+	k := start(t, Options{Traffic: traffic, ConfigFunc: func() string { return "upstream:\n  url: http://localhost:3000\n" }})
+	hostile := script
+	if *write {
+		hostile, k.step = "", "charge"
+	}
+	waiting := k.abandon("acme"+hostile, "order-17")
+	k.abandon("acme"+hostile, "order-18")
+	k.abandon("globex"+hostile, "order-19")
+	ended := k.end("globex"+hostile, "order-20", `{"id": 17, "amount": 1000}`+hostile)
+	for i := range 40 {
+		kinds := []retrysafe.EventKind{retrysafe.WorkSucceeded, retrysafe.WorkSucceeded, retrysafe.AnswerReplayed, retrysafe.InFlightRefused}
+		traffic.Observe(context.Background(), proxy.Event{Route: "POST /charges" + hostile, Kind: kinds[i%4]})
+	}
+	k.decide(k.abandon("initech"+hostile, "order-21"))
+	server := httptest.NewServer(k.dashboard)
+	t.Cleanup(server.Close)
+	b := open(t)
+	pages := map[string]string{
+		"overview": "/", "list": "/find?state=all", "attention": "/attention", "key": "/keys/" + waiting, "ended": "/keys/" + ended,
+		"decide": "/decide?digest=" + waiting, "configuration": "/configuration", "decisions": "/audit?read=1", "missing": "/nowhere",
+	}
+	for name, path := range pages {
+		b.goTo(server.URL + path)
+		for _, colours := range []string{"light", "dark"} {
+			for _, width := range []int{1180, 390} {
+				b.show(colours, width)
+				b.check(fmt.Sprintf("%s, %s, %d wide", name, colours, width), string(axe), name == "missing")
+				picture := fmt.Sprintf("dashboard-%s-%s-%d.png", name, colours, width)
+				if *write && slices.Contains(published, picture) {
+					must(t, os.WriteFile(filepath.Join(pictures, picture), b.picture(), 0o644))
+				}
+			}
+		}
+	}
+	b.decide(server.URL, waiting)
+	if got := k.stateOf(waiting); got != keys.Failed {
+		t.Errorf("the key is %s:\n%s", got, b.run("document.body.innerText"))
+	}
+	b.check("the result", string(axe), false)
+	b.login(string(axe))
+}
+
+// decide ends a key as an operator does.
+func (k *kit) decide(digest string) {
+	k.Helper()
+	_, err := keys.NewLocal(k.store, nil).Resolve(context.Background(), keys.Decision{
+		Digest: digest, Action: retrysafe.ResolveFail, Reason: "no charge at the bank", By: "alice",
+	})
+	k.must(err)
+}
+
+// check fails the test for what the page has reported, and for what axe finds.
+func (b *browser) check(name, axe string, isError bool) {
+	b.Helper()
+	if b.run("typeof axe") == "undefined" {
+		b.run(axe)
+	}
+	found := b.run(`axe.run({preload: false, resultTypes: ['violations']}).then(r => r.violations.map(v => v.id + ': ' + v.help + ' ' +
+		v.nodes.map(n => n.html + ' ' + n.failureSummary).join(' ')).join('\n'))`)
+	if found != "" {
+		b.Errorf("%s: axe finds\n%s", name, found)
+	}
+	if wide := b.run("document.documentElement.scrollWidth > window.innerWidth"); wide != "false" {
+		b.Errorf("%s: the page is wider than the window", name)
+	}
+	for _, text := range b.trouble {
+		if !isError || !strings.Contains(text, "404") {
+			b.Errorf("%s: %s", name, text)
+		}
+	}
+	b.trouble = nil
+}
+
+// decide goes through the forms as a person does.
+func (b *browser) decide(url, digest string) {
+	b.Helper()
+	b.goTo(url + "/keys/" + digest)
+	b.load(func() { b.run(`document.querySelector('a[href^="/decide"]').click()`) })
+	b.run(`document.getElementById('action-fail').click()
+		document.getElementById('reason').value = 'no charge\nat the bank'
+		document.getElementById('by').value = 'Alice'`)
+	b.load(func() { b.run(`document.querySelector('form[action="/decide/preview"] button').click()`) })
+	b.load(func() { b.run(`document.querySelector('form[action="/decide/confirm"] button').click()`) })
+}
+
+// login logs in and out.
+func (b *browser) login(axe string) {
+	b.Helper()
+	k := start(b.T, Options{Users: users(b.T)})
+	server := httptest.NewServer(k.dashboard)
+	b.Cleanup(server.Close)
+	b.goTo(server.URL + "/find")
+	b.check("login", axe, false)
+	b.run(`document.getElementById('access-token').value = '` + "look" + tokenOf + `'`)
+	b.load(func() { b.run(`document.querySelector('main button').click()`) })
+	if got := b.run("location.pathname + ' ' + document.querySelector('.name').innerText"); got != "/find look-user" {
+		b.Errorf("after the login: %s", got)
+	}
+	b.load(func() { b.run(`document.querySelector('.who button').click()`) })
+	if got := b.run("location.pathname"); got != "/login" {
+		b.Errorf("after the logout: %s", got)
+	}
+}
+
+// The overview renews itself, and shows what has happened meanwhile.
+func TestTheOverviewRenewsItself(t *testing.T) {
+	k := start(t, Options{Traffic: NewTraffic()})
+	server := httptest.NewServer(k.dashboard)
+	t.Cleanup(server.Close)
+	b := open(t)
+	b.goTo(server.URL + "/")
+	k.dashboard.options.Traffic.Observe(context.Background(), proxy.Event{Route: "POST /seen-later", Kind: retrysafe.WorkSucceeded})
+	for deadline := time.Now().Add(patience); !strings.Contains(b.run("document.body.innerText"), "POST /seen-later"); time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it does not renew itself")
+		}
+	}
+	if len(b.trouble) > 0 {
+		t.Error(b.trouble)
+	}
+}

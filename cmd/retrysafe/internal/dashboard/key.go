@@ -1,0 +1,79 @@
+package dashboard
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/keys"
+)
+
+// keyPage is the data of the page of one key.
+type keyPage struct {
+	Digest  string
+	Records []recordPart // the newest first
+	Shown   bool         // the answers were asked for
+}
+
+// recordPart is one record of the key. Records before the newest are kept for audits only.
+type recordPart struct {
+	keys.Record
+	Moments []moment
+	Windows []windowBar
+	Body    string
+	Cut     bool // Body is only the beginning
+	Header  []field
+}
+
+type field struct{ Name, Value string }
+
+// CanDecide reports whether there is something to decide.
+func (p recordPart) CanDecide() bool {
+	return p.State == keys.Abandoned || p.State == keys.Uncommitted || p.State == keys.InFlight && p.CompletedUpstream
+}
+
+// CanPurge reports whether there is an answer to delete.
+func (p recordPart) CanPurge() bool { return p.Answer != nil && !p.Answer.Closed && !p.Answer.Omitted }
+
+func (q *request) key() error { return q.showKey(false) }
+
+// answer shows the stored answers of a key. Whoever reads one leaves a line in the log, before it is shown.
+func (q *request) answer() error { return q.showKey(true) }
+
+func (q *request) showKey(withAnswer bool) error {
+	digest, err := keys.ParseDigest(q.r.PathValue("digest"))
+	if err != nil {
+		return err
+	}
+	if withAnswer {
+		q.options.Log.Info("dashboard: answer shown", "who", q.name(), "key", digest.String())
+	}
+	found, err := q.keys.Show(q.r.Context(), keys.Look{Key: digest.String(), Answer: withAnswer})
+	if err != nil {
+		return err
+	}
+	data := keyPage{Digest: digest.String(), Shown: withAnswer}
+	for _, r := range found {
+		q.decisions.addTrail(r)
+		part := recordPart{Record: r, Moments: momentsOf(r), Windows: windowsOf(r)}
+		if a := r.Answer; a != nil && withAnswer {
+			part.Body, part.Cut = cli.BodyText(a.Body), len(a.Body) > cli.ShownBody
+			for _, name := range slices.Sorted(maps.Keys(a.Header)) {
+				for _, value := range a.Header[name] {
+					part.Header = append(part.Header, field{name, value})
+				}
+			}
+		}
+		data.Records = append(data.Records, part)
+	}
+	return q.render(http.StatusOK, "key", "Key "+digest.String()[:8], "find", data)
+}
+
+// name is who is logged in, for the log.
+func (q *request) name() string {
+	if q.options.Users == "" {
+		return "a user of this machine (no login)"
+	}
+	return q.who.Name
+}

@@ -1,0 +1,238 @@
+package dashboard
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/keys"
+)
+
+// refreshEvery is how often a store is asked for counts at most, however many pages are open. One that takes long is
+// asked less often.
+const (
+	refreshEvery = 5 * time.Second
+	refreshRest  = 20 // times as long as it took
+)
+
+// counts are the last ones of the store.
+type counts struct {
+	mu      sync.Mutex
+	asking  bool
+	next    time.Time
+	last    counted
+	lastErr error
+}
+
+// counted is what the store was asked.
+type counted struct {
+	At       time.Time
+	ByState  map[string]int64 // nil: not counted in time
+	InFlight ages
+	Waiting  ages // abandoned
+}
+
+// ages are those of the keys of a state.
+type ages struct {
+	Buckets []bucket
+	Oldest  float64
+	More    bool // than one page of the store
+}
+
+type bucket struct {
+	Name    string
+	N       int
+	Percent int // of the largest bucket
+}
+
+var ageLimits = []struct {
+	name  string
+	below time.Duration
+}{
+	{"under 10 s", 10 * time.Second},
+	{"10 s to 1 min", time.Minute},
+	{"1 to 10 min", 10 * time.Minute},
+	{"10 min to 1 h", time.Hour},
+	{"1 h to 1 d", 24 * time.Hour},
+	{"over 1 d", 1 << 62},
+}
+
+func agesOf(page keys.Page) ages {
+	a := ages{More: page.Next != 0}
+	for _, limit := range ageLimits {
+		a.Buckets = append(a.Buckets, bucket{Name: limit.name})
+	}
+	most := 1
+	for _, r := range page.Keys {
+		a.Oldest = max(a.Oldest, r.Age)
+		for i, limit := range ageLimits {
+			if r.Age < limit.below.Seconds() {
+				a.Buckets[i].N++
+				most = max(most, a.Buckets[i].N)
+				break
+			}
+		}
+	}
+	for i := range a.Buckets {
+		a.Buckets[i].Percent = 100 * a.Buckets[i].N / most
+	}
+	return a
+}
+
+// get returns the counts. One visitor asks the store; the others get what is there meanwhile.
+func (c *counts) get(ctx context.Context, from keys.Keys) (counted, error) {
+	c.mu.Lock()
+	now := time.Now()
+	if c.asking || now.Before(c.next) {
+		defer c.mu.Unlock()
+		return c.last, c.lastErr
+	}
+	c.asking = true
+	c.mu.Unlock()
+
+	found, err := count(ctx, from)
+	found.At = time.Now()
+
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.asking, c.last, c.lastErr = false, found, err
+	c.next = found.At.Add(max(refreshEvery, refreshRest*found.At.Sub(now)))
+	if err != nil {
+		c.next = time.Time{}
+	}
+	return found, err
+}
+
+func count(ctx context.Context, from keys.Keys) (found counted, err error) {
+	waiting, err := from.List(ctx, keys.Query{State: keys.Abandoned, Count: true})
+	if err != nil {
+		return found, err
+	}
+	working, err := from.List(ctx, keys.Query{State: keys.InFlight})
+	if err != nil {
+		return found, err
+	}
+	return counted{ByState: waiting.Counts, Waiting: agesOf(waiting), InFlight: agesOf(working)}, nil
+}
+
+// overviewPage is the data of the page, and of its live part.
+type overviewPage struct {
+	Live     bool // not paused
+	Asked    bool // the visitor wants the store to read every record
+	OnDemand bool // the store reads every record to count, and was not asked to
+	Counted  counted
+	States   []stateCount
+	Traffic  *trafficPart // nil: this process runs no proxy
+}
+
+// Renews reports whether the live part renews itself. A store that reads every record is asked only by persons.
+func (p overviewPage) Renews() bool { return p.Live && !p.Asked }
+
+// ageGroup is the argument of the template that draws ages.
+type ageGroup struct {
+	Title string
+	Ages  ages
+}
+
+type stateCount struct {
+	State, Says string
+	N           int64
+}
+
+// stateWords are the states in the order in which they are shown.
+var stateWords = []struct{ state, says string }{
+	{keys.Abandoned, "outcome unknown: a person decides"},
+	{keys.Uncommitted, "the next retry runs it"},
+	{keys.InFlight, "an attempt is working"},
+	{keys.Released, "free for the same request"},
+	{keys.Succeeded, "retries get the answer"},
+	{keys.Failed, "retries get the failure"},
+}
+
+// trafficPart is the traffic of the proxy.
+type trafficPart struct {
+	Rows        []RouteRow
+	Sum         RouteRow
+	Minutes     int
+	PerSecond   string
+	Since       time.Time
+	Line, Again string // points of the chart: all requests, and those that were replayed
+	Peak        uint64
+}
+
+const chartStep = 5 // seconds
+
+func (t *Traffic) part() *trafficPart {
+	rows, series := t.recent(chartStep)
+	p := &trafficPart{Rows: rows, Minutes: trafficWindow / 60, Since: t.began}
+	for _, r := range rows {
+		p.Sum.Recent, p.Sum.Total = p.Sum.Recent.plus(r.Recent), p.Sum.Total.plus(r.Total)
+	}
+	age := min(max(time.Since(t.began).Seconds(), 1), trafficWindow)
+	p.PerSecond = fmt.Sprintf("%.1f", float64(p.Sum.Recent.All())/age)
+	for _, s := range series {
+		p.Peak = max(p.Peak, s.All())
+	}
+	p.Line = points(series, p.Peak, Tally.All)
+	p.Again = points(series, p.Peak, func(t Tally) uint64 { return t[replayed] })
+	return p
+}
+
+// points are those of a polyline in a box of 600 by 100.
+func points(series []Tally, peak uint64, of func(Tally) uint64) string {
+	var text strings.Builder
+	for i, s := range series {
+		y := 98 - 94*float64(of(s))/float64(max(peak, 1))
+		fmt.Fprintf(&text, "%.1f,%.1f ", 600*float64(i)/float64(len(series)-1), y)
+	}
+	return strings.TrimSpace(text.String())
+}
+
+// overviewData asks the store, unless that reads every record and nobody has asked for it.
+func (q *request) overviewData() (overviewPage, error) {
+	asked := q.scans && q.r.FormValue("read") != ""
+	data := overviewPage{Live: q.r.FormValue("live") != "off", Asked: asked, OnDemand: q.scans && !asked}
+	if q.options.Traffic != nil {
+		data.Traffic = q.options.Traffic.part()
+	}
+	if data.OnDemand {
+		return data, nil
+	}
+	var err error
+	if data.Counted, err = q.counts.get(q.r.Context(), q.keys); err != nil {
+		return data, err
+	}
+	for _, s := range stateWords {
+		data.States = append(data.States, stateCount{s.state, s.says, data.Counted.ByState[s.state]})
+	}
+	return data, nil
+}
+
+func (q *request) overview() error {
+	data, err := q.overviewData()
+	if err != nil {
+		return err
+	}
+	return q.render(http.StatusOK, "overview", "Overview", "overview", data)
+}
+
+// live is the part of the overview that renews itself.
+func (q *request) live() error {
+	data, err := q.overviewData()
+	if err != nil {
+		return err
+	}
+	return q.renderPart(http.StatusOK, "overview", "live", q.page("", "", data))
+}
+
+// configuration is the page of what is in force.
+func (q *request) configuration() error {
+	text := ""
+	if q.options.ConfigFunc != nil {
+		text = q.options.ConfigFunc()
+	}
+	return q.render(http.StatusOK, "configuration", "Configuration in force", "configuration", text)
+}

@@ -1,0 +1,141 @@
+package dashboard
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// Bounds of sessions.
+const (
+	sessionTime     = 12 * time.Hour
+	sessionIdle     = time.Hour
+	sessionsPerUser = 20
+	cookieName      = "retrysafe_dashboard"
+)
+
+// visitor is who sends a request. Without a login everybody may do everything, and has no name.
+type visitor struct {
+	Name    string
+	Role    Role // 0: not logged in
+	session string
+}
+
+// sessions are the logins of users, by the hash of what is in the cookie.
+type sessions struct {
+	mu  sync.Mutex
+	all map[[sha256.Size]byte]*session
+}
+
+type session struct {
+	name        string
+	began, used time.Time
+}
+
+func (s *session) isOver(now time.Time) bool {
+	return now.Sub(s.began) >= sessionTime || now.Sub(s.used) >= sessionIdle
+}
+
+// begin returns the secret of a new session. Of a user with too many sessions, the oldest one ends.
+func (s *sessions) begin(name string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now, n := time.Now(), 0
+	var oldest [sha256.Size]byte
+	for id, other := range s.all {
+		switch {
+		case other.isOver(now):
+			delete(s.all, id)
+		case other.name == name:
+			if n++; n == 1 || other.began.Before(s.all[oldest].began) {
+				oldest = id
+			}
+		}
+	}
+	if n >= sessionsPerUser {
+		delete(s.all, oldest)
+	}
+	secret := rand.Text() + rand.Text()
+	if s.all == nil {
+		s.all = map[[sha256.Size]byte]*session{}
+	}
+	s.all[sha256.Sum256([]byte(secret))] = &session{name, now, now}
+	return secret
+}
+
+// nameOf returns the user of a session, or "". A request that a person has made keeps the session alive; those that a
+// page makes by itself do not.
+func (s *sessions) nameOf(secret string, byPerson bool) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	id, now := sha256.Sum256([]byte(secret)), time.Now()
+	found := s.all[id]
+	switch {
+	case found == nil:
+		return ""
+	case found.isOver(now):
+		delete(s.all, id)
+		return ""
+	case byPerson:
+		found.used = now
+	}
+	return found.name
+}
+
+func (s *sessions) end(secret string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.all, sha256.Sum256([]byte(secret)))
+}
+
+// identify finds out who sends the request. Their role is that of the file as it is now.
+func (q *request) identify(byPerson bool) error {
+	if q.options.Users == "" {
+		q.who = visitor{Role: Purge}
+		return nil
+	}
+	cookie, err := q.r.Cookie(cookieName)
+	if err != nil {
+		return nil
+	}
+	name := q.sessions.nameOf(cookie.Value, byPerson)
+	if name == "" {
+		return nil
+	}
+	users, err := q.users()
+	if err != nil {
+		return err
+	}
+	for _, u := range users {
+		if u.name == name {
+			q.who = visitor{Name: name, Role: u.role, session: cookie.Value}
+		}
+	}
+	return nil
+}
+
+// users reads the file of users.
+func (q *request) users() ([]user, error) {
+	users, err := readUsers(q.options.Users)
+	if err != nil {
+		q.options.Log.Error("dashboard: nobody can use it", "error", err)
+		return nil, &fault{
+			http.StatusServiceUnavailable, "The file of users cannot be read", "Nobody can use the dashboard until it can. The log says why.",
+		}
+	}
+	return users, nil
+}
+
+// cookie returns the cookie of a session; an empty secret ends it.
+func (q *request) cookie(secret string) *http.Cookie {
+	c := &http.Cookie{
+		Name: cookieName, Value: secret, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode,
+		Secure: q.r.TLS != nil || q.r.Header.Get("X-Forwarded-Proto") == "https", MaxAge: int(sessionTime / time.Second),
+	}
+	if secret == "" {
+		c.MaxAge = -1
+	}
+	return c
+}

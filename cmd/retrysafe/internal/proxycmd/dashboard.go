@@ -1,0 +1,90 @@
+package proxycmd
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/dashboard"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/keys"
+	"github.com/retrysafe/retrysafe/proxy"
+)
+
+// listenForDashboard starts the server of the dashboard. It has pages once the store is open. If the server fails later,
+// the proxy goes on without it.
+func (s *service) listenForDashboard() error {
+	if !s.config.Dashboard.Listen.Set {
+		return nil
+	}
+	listener, err := net.Listen("tcp", s.config.Dashboard.Listen.Value)
+	if err != nil {
+		return fmt.Errorf("listen for --dashboard: %w", err)
+	}
+	settings := s.tlsForDashboard()
+	s.dashboardURL = dashboard.URL(listener, settings != nil)
+	s.dashboard = dashboard.NewServer(http.HandlerFunc(s.serveDashboard), settings, s.log)
+	go func() {
+		if err := dashboard.Serve(s.dashboard, listener); err != nil {
+			s.log.Error("the dashboard is no longer served", "error", err)
+		}
+	}()
+	return nil
+}
+
+func (s *service) serveDashboard(w http.ResponseWriter, r *http.Request) {
+	if pages := s.pages.Load(); pages != nil {
+		pages.ServeHTTP(w, r)
+		return
+	}
+	http.Error(w, "the store is not open yet", http.StatusServiceUnavailable)
+}
+
+// tlsForDashboard returns the TLS of the proxy without certificates of clients, for users who log in. Without a login, the
+// dashboard has names of this machine only, which no certificate is for.
+func (s *service) tlsForDashboard() *tls.Config {
+	if s.tls == nil || !s.config.Dashboard.Users.Set {
+		return nil
+	}
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12,
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+			p := s.plan
+			if now := s.inForce.Load(); now != nil {
+				p = now
+			}
+			settings := p.tls.Clone()
+			settings.ClientAuth, settings.ClientCAs = tls.NoClientCert, nil
+			return settings, nil
+		},
+	}
+}
+
+// openDashboard gives the dashboard its pages, and returns what observes requests.
+func (s *service) openDashboard(store retrysafe.Store, seen observation) proxy.ObserverFunc {
+	if s.dashboard == nil {
+		return seen.requests
+	}
+	traffic := dashboard.NewTraffic()
+	s.pages.Store(dashboard.New(dashboard.Options{
+		Keys: keys.NewLocal(store, seen.observer), Store: s.store.Name, Users: s.config.Dashboard.Users.Value, Log: s.log,
+		Traffic: traffic, ConfigFunc: s.effective,
+	}))
+	return func(ctx context.Context, e proxy.Event) {
+		seen.requests(ctx, e)
+		traffic.Observe(ctx, e)
+	}
+}
+
+// effective returns the configuration in force, without the password of the store.
+func (s *service) effective() string {
+	now := s.inForce.Load()
+	if now == nil {
+		return ""
+	}
+	c := *now.config
+	c.Store.Value = s.store.Name
+	return c.Effective()
+}

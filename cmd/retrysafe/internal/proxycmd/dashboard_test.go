@@ -1,0 +1,58 @@
+//go:build unix
+
+package proxycmd
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"testing"
+
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/clitest"
+)
+
+// A proxy serves the dashboard: its keys, its traffic, and its configuration.
+func TestAProxyServesTheDashboard(t *testing.T) {
+	t.Parallel()
+	up := clitest.NewAPI(t)
+	p := clitest.StartProxy(t, "--upstream="+up.URL, "--store="+filepath.Join(t.TempDir(), "keys.db"), "--dashboard=127.0.0.1:0")
+	url := p.Logged("listening")["dashboard"].(string)
+	for range 2 {
+		clitest.Want(t, "status", p.MustPost("k", "amount=1").StatusCode, 201)
+	}
+	clitest.WantText(t, "the overview", page(t, url+"/"), "Requests with a key", "everything else", "50.0 %", "succeeded")
+	clitest.WantText(t, "the configuration", page(t, url+"/configuration"), "upstream:", up.URL)
+	clitest.WantText(t, "the list", page(t, url+"/find?state=succeeded"), "1 succeeded key")
+}
+
+// A dashboard that cannot be served, or that everybody could use, is an error at the start.
+func TestADashboardThatCannotBeServed(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	clitest.Must(t, err)
+	defer taken.Close()
+	for address, c := range map[string]struct {
+		code int
+		says string
+	}{
+		taken.Addr().String(): {cli.ExitFailed, "listen for --dashboard"},
+		"0.0.0.0:0":           {cli.ExitRefused, "could use the dashboard"},
+	} {
+		got := clitest.Run(t, "proxy", "--upstream=http://127.0.0.1:1", "--store=memory:", "--listen=127.0.0.1:0", "--dashboard="+address)
+		clitest.Want(t, address+": exit code", got.Code, c.code)
+		clitest.WantText(t, address, got.Stderr, c.says)
+	}
+}
+
+func page(t *testing.T, url string) string {
+	t.Helper()
+	res, err := http.Get(url)
+	clitest.Must(t, err)
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	clitest.Must(t, err)
+	clitest.Want(t, url, res.StatusCode, http.StatusOK)
+	return string(text)
+}
