@@ -86,7 +86,8 @@ func TestMigrationsStayAsTheyAre(t *testing.T) {
 		"migrations/002_procedures.sql":          "ba4ba516b651e2a0",
 		"migrations/003_repairs.sql":             "a472f9d540e19a99",
 		"migrations/004_interrupts.sql":          "094b62734d9c9408",
-		"migrations/procedures.sql of version 4": "e8210a8be1ea4469",
+		"migrations/005_activity.sql":            "39ea0fe5ceda32fb",
+		"migrations/procedures.sql of version 5": "f4f6ff00e8bd91e8",
 	})
 }
 

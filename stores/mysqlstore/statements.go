@@ -89,7 +89,7 @@ func checkDatabase(ctx context.Context, q queryer, name string) (string, error) 
 func inDatabase(text, database string) string {
 	var pairs []string
 	var texts []string
-	for _, name := range slices.Concat([]string{"records"}, tables, storeProcedures, serviceProcedures, innerProcedures) {
+	for _, name := range slices.Concat([]string{"records", "activity"}, tables, storeProcedures, serviceProcedures, innerProcedures) {
 		pairs = append(pairs, "{{"+name+"}}", "`"+database+"`."+prefix+name)
 	}
 	for _, name := range tables {

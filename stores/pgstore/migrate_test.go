@@ -158,7 +158,8 @@ func TestMigrationsStay(t *testing.T) {
 		"migrations/003_functions.sql":          "adee2a9f6173e4a8",
 		"migrations/004_hold.sql":               "610b3f766ff1dbb8",
 		"migrations/005_spellings.sql":          "8c2d3f6cf175dbd0",
-		"migrations/functions.sql of version 5": "4109795e5ab4637c",
+		"migrations/006_activity.sql":           "4049a2b61b054b94",
+		"migrations/functions.sql of version 6": "d996e2ce7ad8ff31",
 	})
 }
 

@@ -6,5 +6,5 @@ GRANT SELECT, INSERT, DELETE ON {{schema}}.steps TO {{role}};
 -- Answers can be dropped (Purge), as claims can, and not changed.
 GRANT SELECT, INSERT, DELETE ON {{schema}}.results TO {{role}};
 GRANT SELECT, UPDATE ON {{schema}}.locks TO {{role}};
-GRANT SELECT ON {{schema}}.migrations, {{schema}}.records TO {{role}};
+GRANT SELECT ON {{schema}}.migrations, {{schema}}.records, {{schema}}.activity TO {{role}};
 GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA {{schema}} TO {{role}};

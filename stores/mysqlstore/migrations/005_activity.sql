@@ -1,0 +1,3 @@
+-- oldest: 1
+-- The view retrysafe_activity, which procedures.sql has.
+DELIMITER //

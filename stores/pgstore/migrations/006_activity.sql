@@ -1,0 +1,3 @@
+-- oldest: 1
+-- The view activity, which functions.sql has.
+SELECT;
