@@ -69,6 +69,7 @@ var (
 	_ retrysafe.Inspector    = (*Store)(nil)
 	_ retrysafe.Purger       = (*Store)(nil)
 	_ retrysafe.FullScanner  = (*Store)(nil)
+	_ retrysafe.Sizer        = (*Store)(nil)
 	_ retrysafe.Walker       = (*Store)(nil)
 	_ retrysafe.RiskReporter = (*Store)(nil)
 )
