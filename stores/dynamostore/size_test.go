@@ -8,10 +8,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 )
 
-// described is a table whose description has counts, as DynamoDB makes them every six hours. The stand-in leaves them 0.
-type described struct{ Client }
+// counted is a table whose description has counts, as DynamoDB makes them every six hours. The stand-in leaves them 0.
+type counted struct{ Client }
 
-func (d described) DescribeTable(
+func (d counted) DescribeTable(
 	ctx context.Context, in *dynamodb.DescribeTableInput, o ...func(*dynamodb.Options),
 ) (*dynamodb.DescribeTableOutput, error) {
 	out, err := d.Client.DescribeTable(ctx, in, o...)
@@ -31,7 +31,7 @@ func TestSize(t *testing.T) {
 	for _, c := range []struct {
 		client         Client
 		entries, bytes int64
-	}{{client, 0, 0}, {described{client}, 20, 30_000}} {
+	}{{client, 0, 0}, {counted{client}, 20, 30_000}} {
 		entries, bytes, err := openOn(t, c.client, table).Size(t.Context())
 		if err != nil || entries != c.entries || bytes != c.bytes {
 			t.Errorf("Size = %d entries of %d bytes, %v; want %d and %d", entries, bytes, err, c.entries, c.bytes)
