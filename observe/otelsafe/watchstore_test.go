@@ -320,9 +320,6 @@ func (l *large) List(ctx context.Context, p retrysafe.ListParams) ([]retrysafe.R
 
 // What the server knows is exported at each reading, and what takes a scan only if scans are asked for: at most every
 // ScanEvery, for at most a twentieth of the time, and without holding up the collection.
-//
-// Seen to fail with unwaited taken out of scan, with Every of the scans left at its default, with UnknownRecordFunc not
-// called, and with the ages not sorted.
 func TestAStoreThatScansFully(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memstore.New(memstore.Options{})

@@ -22,8 +22,6 @@ func (d counted) DescribeTable(
 }
 
 // Size is what the table's description says, and 0 if that has no counts yet.
-//
-// Seen to fail with TableSizeBytes in place of ItemCount.
 func TestSize(t *testing.T) {
 	t.Parallel()
 	client := connect(shared.Get(t).URL())

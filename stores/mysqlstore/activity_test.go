@@ -9,8 +9,6 @@ import (
 
 // An account that may read the view alone sees the counts of the last day and nothing of yesterday, and the server finds
 // the rows by an index.
-//
-// Seen to fail with the first WHERE and the last one taken out of retrysafe_activity, and with SQL SECURITY INVOKER.
 func TestActivity(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)

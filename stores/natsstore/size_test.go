@@ -7,7 +7,6 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// Seen to fail with State.Bytes in place of State.Msgs.
 func TestSize(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)

@@ -12,9 +12,6 @@ import (
 
 // Each column counts what the reference says, a record of yesterday counts nowhere, and a role that may read the view alone
 // may read it.
-//
-// Seen to fail with the first WHERE and the last one taken out of activity, with repeated counting from attempt 1 on, and
-// with clock() in the view.
 func TestActivity(t *testing.T) {
 	t.Parallel()
 	database := shared.Get(t).Database(t)
@@ -70,8 +67,6 @@ func TestActivity(t *testing.T) {
 
 // Among many old records the view reads those of the last day alone, by the index of the first fence, whether or not the
 // table was analysed.
-//
-// Seen to fail with {{schema}}.clock() in place of now(), which is volatile.
 func TestActivityUsesTheIndex(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)

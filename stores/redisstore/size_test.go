@@ -9,8 +9,6 @@ import (
 
 // Keys of others do not count, but for the error of the sample. A database of the store's own is counted exactly, and its
 // memory is what MEMORY USAGE says.
-//
-// Seen to fail with HasPrefix replaced by true, and with the share of the sample left out of entries.
 func TestSize(t *testing.T) {
 	t.Parallel()
 	r := startSet(t, nil)
