@@ -44,6 +44,7 @@ func TestWhatIsRefused(t *testing.T) {
 			"the status of keys that no client knows", "defaults: {key_status: true}\nroutes:\n  POST /x/{id}: {key: {natural: {path: [id]}}}\n",
 			1, 24, "write key_status: false",
 		},
+		{"scans without a pause", "metrics_scan: 1m\n", 1, 15, "write 15m or more"},
 		{"a mode", "defaults: {mode: watch}\n", 1, 18, "observe"},
 		{"callers of a route that is enforced", "defaults: {enforce_for: [10%]}\n", 1, 25, "write mode: observe too"},
 		{"no share", "defaults: {mode: observe, enforce_for: [110%]}\n", 1, 41, "write 10% or 0.5%"},
