@@ -281,6 +281,16 @@ type FullScanner interface {
 	ScansFully() bool
 }
 
+// Sizer is implemented by stores whose server knows how large they are, so that it need not read the records: those that
+// are a [FullScanner].
+type Sizer interface {
+	// Size returns how many entries the server has for the store, and the bytes that they take. Its cost does not grow
+	// with their number. Entries are what the server counts, such as keys, messages or items: at least one for each
+	// record, expired ones that the server has not deleted yet included, and more for long answers. The numbers may be
+	// estimates, and may be old; the method of each store says how exact they are.
+	Size(ctx context.Context) (entries, bytes int64, err error)
+}
+
 // Walker is implemented by Inspectors whose List reads every record, so that a listing of all pages would cost the square
 // of their number.
 type Walker interface {

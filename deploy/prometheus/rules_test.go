@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/retrysafe/retrysafe/internal/testing/servers"
@@ -13,6 +14,7 @@ import (
 const (
 	rules     = "retrysafe-rules.yml"
 	rulesTest = "retrysafe-rules_test.yml"
+	pageURL   = "https://github.com/retrysafe/retrysafe/blob/main/docs/alerts.md"
 )
 
 // Seen to fail with "expr" and a parenthesis misspelled in the rules.
@@ -31,16 +33,54 @@ func TestRulesDoWhatTheyShould(t *testing.T) {
 // Seen to fail with a test taken out whose alert goes off.
 func TestEveryAlertGoesOff(t *testing.T) {
 	t.Parallel()
-	alerts := regexp.MustCompile(`(?m)alert: (\w+)$`).FindAllStringSubmatch(read(t, rules), -1)
-	if len(alerts) == 0 {
-		t.Error("there are no alerts")
-	}
 	tests := read(t, rulesTest)
-	for _, a := range alerts {
-		if !regexp.MustCompile(`alertname: ` + a[1] + `\n\s+exp_alerts:\n`).MatchString(tests) {
-			t.Errorf("no test sees %s go off", a[1])
+	for _, name := range alerts(t) {
+		if !regexp.MustCompile(`alertname: ` + name + `\n\s+exp_alerts:\n`).MatchString(tests) {
+			t.Errorf("no test sees %s go off", name)
 		}
 	}
+}
+
+// Each alert links to its section of the runbook, which says all that one has to know at night, and there is no section
+// without an alert.
+func TestEachAlertHasItsRunbook(t *testing.T) {
+	t.Parallel()
+	_, page, _ := strings.Cut(read(t, "../../docs/alerts.md"), "\n## ")
+	sections := map[string]string{}
+	for section := range strings.SplitSeq(page, "\n## ") {
+		name, text, _ := strings.Cut(section, "\n")
+		sections[name] = text
+	}
+	text := read(t, rules)
+	for _, name := range alerts(t) {
+		for _, part := range []string{"For customers", "Urgency", "First look", "Usual causes", "What to do", "Clears"} {
+			if !strings.Contains(sections[name], "- **"+part+"**") {
+				t.Errorf("docs/alerts.md, %s: %q is missing", name, part)
+			}
+		}
+		delete(sections, name)
+		_, rule, _ := strings.Cut(text, "alert: "+name+"\n")
+		rule, _, _ = strings.Cut(rule, "- alert:")
+		link := "runbook_url: \"" + pageURL + "#" + strings.ToLower(name) + "\"\n"
+		if !strings.Contains(rule, link) {
+			t.Errorf("%s has not the annotation %s", name, link)
+		}
+	}
+	for name := range sections {
+		t.Errorf("docs/alerts.md has a section %s, and there is no such alert", name)
+	}
+}
+
+// alerts are the names of all alerts.
+func alerts(t *testing.T) (names []string) {
+	t.Helper()
+	for _, found := range regexp.MustCompile(`(?m)alert: (\w+)$`).FindAllStringSubmatch(read(t, rules), -1) {
+		names = append(names, found[1])
+	}
+	if len(names) == 0 {
+		t.Error("there are no alerts")
+	}
+	return names
 }
 
 func promtool(t *testing.T, args ...string) {

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
+
+	"github.com/retrysafe/retrysafe"
 )
 
 // WatchOptions of WatchStore and of WatchOutbox.
@@ -21,10 +23,17 @@ type WatchOptions struct {
 	Every time.Duration
 	// Timeout is the longest that a reading may take. Default 1 min.
 	Timeout time.Duration
+	// ScanEvery has WatchStore read all records of a store that is a retrysafe.FullScanner and scans fully, at most this
+	// often, for the metrics that its server does not know: records by state, ages, and the estimate for the long run.
+	// A scan runs in the background and costs what the store's Walk does; it is given up after ScanEvery, and takes at
+	// most a twentieth of the time. Other stores need none. Default 0: no scans, and these metrics are absent.
+	ScanEvery time.Duration
 	// UnknownFunc counts the abandoned records whose outcome is unknown, for WatchStore; it is called if there are
 	// abandoned ones. The others are reported in the state "uncommitted": those whose work has not been committed by the
 	// service that completes the key in its own transaction. Default: none; the outcomes of all are unknown.
 	UnknownFunc func(context.Context) (int64, error)
+	// UnknownRecordFunc is UnknownFunc for scans: it reports whether the outcome of an abandoned record is unknown.
+	UnknownRecordFunc func(retrysafe.Record) bool
 	// FailedFunc is called when a reading fails. Default: none; the metrics retrysafe.store.up and
 	// retrysafe.outbox.up are then 0.
 	FailedFunc func(error)
@@ -54,6 +63,7 @@ func (o WatchOptions) withDefaults() WatchOptions {
 type watch[T any] struct {
 	what     string
 	options  WatchOptions
+	unwaited bool // collecting waits for no reading
 	read     func(context.Context) (T, error)
 	show     func(to metric.Observer, last T, at time.Time, failed bool)
 	ctx      context.Context // that of readings
@@ -88,10 +98,13 @@ func (w *watch[T]) start(m *maker, gauges []metric.Observable) (stop func() erro
 
 // collect is called by the SDK.
 func (w *watch[T]) collect(ctx context.Context, to metric.Observer) error {
-	select {
-	case <-w.begun():
-	case <-time.After(collectTimeout):
-	case <-ctx.Done():
+	begun := w.begun()
+	if !w.unwaited {
+		select {
+		case <-begun:
+		case <-time.After(collectTimeout):
+		case <-ctx.Done():
+		}
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

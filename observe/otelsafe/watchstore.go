@@ -24,11 +24,15 @@ type PendingAger interface {
 // Ages come from PendingAges if the store is a PendingAger; otherwise from the newest 1000 pending records, and the
 // metric retrysafe.pending.unread is the number of older ones, which are left out.
 //
-// A store that is a retrysafe.FullScanner and scans fully reads every record for each reading. Watch it with a large
-// WatchOptions.Every and Timeout, or not at all.
+// Of a store that is a retrysafe.FullScanner and scans fully, it exports what a retrysafe.Sizer knows: entries and bytes.
+// The rest takes scans: see WatchOptions.ScanEvery. If the store is no Sizer, and ScanEvery is not set, WatchStore exports
+// nothing.
 func WatchStore(i retrysafe.Inspector, o WatchOptions) (stop func() error, err error) {
 	m := meterOf(o.MeterProvider)
 	gauges := newStoreGauges(m)
+	if scansFully(i) {
+		return watchScanner(m, gauges, i, o)
+	}
 	w := &watch[reading]{
 		what:    "the store",
 		options: o.withDefaults(),

@@ -297,3 +297,92 @@ func TestUnsavedEndsAreCounted(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// large is a store that would read every record for each reading, and whose server knows its size.
+type large struct {
+	looked
+	fails error
+}
+
+func (*large) ScansFully() bool { return true }
+
+func (l *large) Size(context.Context) (entries, bytes int64, err error) { return 7, 700, l.fails }
+
+// List counts a scan: Walk lists page by page, and here all records are on one.
+func (l *large) List(ctx context.Context, p retrysafe.ListParams) ([]retrysafe.Record, error) {
+	l.reads.Add(1)
+	time.Sleep(l.takes)
+	if l.err != nil {
+		return nil, l.err
+	}
+	return l.Inspector.List(ctx, p)
+}
+
+// What the server knows is exported at each reading, and what takes a scan only if scans are asked for: at most every
+// ScanEvery, for at most a twentieth of the time, and without holding up the collection.
+func TestAStoreThatScansFully(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memstore.New(memstore.Options{})
+		l := &large{looked: looked{Inspector: s, takes: 10 * time.Second}}
+		m, stop := watch(t, l, otelsafe.WatchOptions{})
+		if got := m.series(); got["retrysafe.store.entries"] != 7 || got["retrysafe.store.size"] != 700 || got[up] != 1 ||
+			len(got) != 4 || l.reads.Load() != 0 {
+			t.Errorf("without scans: got %v and %d scans", got, l.reads.Load())
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		for i := range 100 {
+			take(t, s, fmt.Sprint(i), time.Hour)
+			time.Sleep(time.Second)
+		}
+		take(t, s, "abandoned", time.Second)
+		take(t, s, "uncommitted", time.Second)
+		_ = s.Complete(t.Context(), take(t, s, "done", time.Hour), retrysafe.Result{}, retrysafe.Retention{Replay: time.Hour})
+		m, stop = watch(t, l, otelsafe.WatchOptions{
+			ScanEvery:         15 * time.Minute,
+			UnknownRecordFunc: func(r retrysafe.Record) bool { return r.Key.ID == "abandoned" },
+		})
+		began := time.Now()
+		if n, there := m.series()[records("in_flight")]; there || time.Since(began) != 0 {
+			t.Errorf("the collection took %v, and there are %v records", time.Since(began), n)
+		}
+		time.Sleep(20 * time.Second)
+		m.want(map[string]float64{
+			up: 1, "retrysafe.store.entries": 7, "retrysafe.store.scan.age": 10, unread: 0,
+			records("in_flight"): 100, records("abandoned"): 1, records("uncommitted"): 1, records("succeeded"): 1,
+			age("0.95"): 105, age("1"): 110, // 102 pending records are 10 to 110 s old
+		})
+		scans := func(want int64) {
+			t.Helper()
+			m.series()
+			time.Sleep(time.Minute)
+			if got := l.reads.Load(); got != want {
+				t.Errorf("got %d scans, want %d", got, want)
+			}
+		}
+		scans(1)
+		time.Sleep(13 * time.Minute)
+		scans(1)
+		l.takes = 2 * time.Minute
+		scans(2)
+		time.Sleep(30 * time.Minute)
+		scans(2) // it took two minutes
+		l.err = errDown
+		time.Sleep(10 * time.Minute)
+		scans(3)
+		time.Sleep(2 * time.Minute)
+		got := m.series()
+		if _, there := got[records("in_flight")]; there || got[up] != 0 || got["retrysafe.store.entries"] != 7 {
+			t.Errorf("after a scan that failed: %v", got)
+		}
+		l.fails = errDown
+		time.Sleep(time.Minute)
+		if got := m.series(); len(got) != 1 || got[up] != 0 {
+			t.Errorf("after a reading that failed: %v", got)
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}

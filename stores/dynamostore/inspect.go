@@ -243,5 +243,17 @@ func count(stats *retrysafe.Stats, i item, now storekit.Instant) error {
 	return d.explained()
 }
 
+// Size returns the number of items in the table and the bytes that they take, as DynamoDB describes the table
+// (DescribeTable): it updates both about every six hours, and charges nothing for them. A record is one item, and one
+// more for each part of a long answer, for long steps, and for an older record of the same key; expired items count until
+// DynamoDB or a sweep deletes them.
+func (s *Store) Size(ctx context.Context) (entries, bytes int64, err error) {
+	table, err := s.describe(ctx)
+	if err != nil {
+		return 0, 0, fmt.Errorf("size: %w", explain(err))
+	}
+	return aws.ToInt64(table.ItemCount), aws.ToInt64(table.TableSizeBytes), nil
+}
+
 // ScansFully implements [retrysafe.FullScanner]: List and Stats read the whole table.
 func (s *Store) ScansFully() bool { return true }

@@ -95,7 +95,8 @@ func checkDatabase(ctx context.Context, q queryer, name string) (string, error) 
 func inDatabase(text, database string) string {
 	var pairs []string
 	var texts []string
-	for _, name := range slices.Concat([]string{"records", "change_table"}, tables, storeProcedures, serviceProcedures, innerProcedures) {
+	others := []string{"records", "activity", "change_table"}
+	for _, name := range slices.Concat(others, tables, storeProcedures, serviceProcedures, innerProcedures) {
 		pairs = append(pairs, "{{"+name+"}}", "`"+database+"`."+prefix+name)
 	}
 	for _, name := range tables {

@@ -193,5 +193,16 @@ func visitEntry(v jetstream.KeyValueEntry, now storekit.Instant, visit visitor) 
 	return nil
 }
 
+// Size returns the number of messages in the bucket's stream and the bytes that they take on one server, as the server
+// knows them now. A record is one message, and one more for each part of a long answer; entries of released keys and
+// expired records count until the servers delete them, an hour after they have ended.
+func (s *Store) Size(ctx context.Context) (entries, bytes int64, err error) {
+	info, err := s.clock.stream.Info(ctx)
+	if err != nil {
+		return 0, 0, fmt.Errorf("size: %w", err)
+	}
+	return int64(info.State.Msgs), int64(info.State.Bytes), nil
+}
+
 // ScansFully implements [retrysafe.FullScanner]: List and Stats read every record.
 func (s *Store) ScansFully() bool { return true }

@@ -54,6 +54,9 @@ func TestDocumentedPermissionsSuffice(t *testing.T) {
 	if _, err := s.Stats(t.Context()); err != nil {
 		t.Error(err)
 	}
+	if _, _, err := s.Size(t.Context()); err != nil {
+		t.Error(err)
+	}
 	if _, err := s.Risks(t.Context()); err != nil {
 		t.Error(err)
 	}

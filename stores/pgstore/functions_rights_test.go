@@ -120,7 +120,7 @@ func TestServiceMayDoNothingElse(t *testing.T) {
 	}
 	owner := one[string](t, super, "SELECT nspowner::regrole::text FROM pg_namespace WHERE nspname = 'keys'")
 	forbidden = append(forbidden,
-		"SELECT * FROM keys.records", "COPY (TABLE keys.records) TO STDOUT", "ALTER VIEW keys.records OWNER TO CURRENT_USER",
+		"SELECT * FROM keys.activity", "SELECT * FROM keys.records", "COPY (TABLE keys.records) TO STDOUT", "ALTER VIEW keys.records OWNER TO CURRENT_USER",
 		"UPDATE keys.claims SET state = 3", "UPDATE keys.results SET body = ''", "TRUNCATE keys.results",
 		"SELECT k FROM keys.claims FOR UPDATE", "WITH x AS (SELECT keys.clock()) SELECT body FROM x, keys.results",
 		"CREATE TABLE keys.mine ()", "CREATE FUNCTION keys.clock(integer) RETURNS integer RETURN $1",

@@ -104,7 +104,7 @@ func TestUnreadableSettingsAreARisk(t *testing.T) {
 var rights = []string{
 	"~retrysafe:*", "&retrysafe:*", "+evalsha", "+eval", "+time", "+get", "+set", "+getrange", "+setrange", "+append",
 	"+pexpireat", "+pexpiretime", "+lpush", "+lrange", "+lset", "+lindex", "+rpop", "+spublish", "+ssubscribe",
-	"+sunsubscribe", "+scan", "+memory|usage", "+info", "+config|get", "+wait", "+role", "+cluster|slots", "+asking",
+	"+sunsubscribe", "+scan", "+memory|usage", "+dbsize", "+randomkey", "+info", "+config|get", "+wait", "+role", "+cluster|slots", "+asking",
 	"+ping",
 }
 
@@ -157,9 +157,10 @@ func everything(t *testing.T, s *Store) error {
 	_, err = s.Inspect(ctx, params("k").Key.Digest())
 	_, listErr := s.List(ctx, retrysafe.ListParams{})
 	_, statsErr := s.Stats(ctx)
+	_, _, sizeErr := s.Size(ctx)
 	_, risksErr := s.Risks(ctx)
 	purgeErr := s.Purge(ctx, params("k").Key.Digest(), retrysafe.StepResult{Name: retrysafe.AuditStepPrefix + "1"})
-	return errors.Join(err, listErr, statsErr, risksErr, purgeErr)
+	return errors.Join(err, listErr, statsErr, sizeErr, risksErr, purgeErr)
 }
 
 // A channel that the user may not subscribe to is an error of Watch at once: its caller polls. Seen to fail with the

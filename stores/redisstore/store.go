@@ -80,6 +80,7 @@ var (
 	_ retrysafe.Purger       = (*Store)(nil)
 	_ retrysafe.Reopener     = (*Store)(nil)
 	_ retrysafe.FullScanner  = (*Store)(nil)
+	_ retrysafe.Sizer        = (*Store)(nil)
 	_ retrysafe.Walker       = (*Store)(nil)
 	_ retrysafe.RiskReporter = (*Store)(nil)
 )

@@ -166,6 +166,33 @@ func (s *shard) purge(ctx context.Context, d retrysafe.Digest, step retrysafe.St
 	return s.explain(purger.Purge(ctx, d, step))
 }
 
+// Size adds up the sizes of the shards, during a move of all; of a shard that is not a [retrysafe.Sizer], and that counts
+// its records without reading all of them, what Stats returns. It returns errors.ErrUnsupported if a shard can do neither.
+func (s *Store) Size(ctx context.Context) (entries, bytes int64, err error) {
+	for _, of := range s.all {
+		n, b, err := of.size(ctx)
+		if err != nil {
+			return 0, 0, err
+		}
+		entries, bytes = entries+n, bytes+b
+	}
+	return entries, bytes, nil
+}
+
+func (s *shard) size(ctx context.Context) (entries, bytes int64, err error) {
+	if sizer, ok := s.Store.(retrysafe.Sizer); ok {
+		entries, bytes, err = sizer.Size(ctx)
+		return entries, bytes, s.explain(err)
+	}
+	scanner, scans := s.Store.(retrysafe.FullScanner)
+	inspector, ok := s.Store.(retrysafe.Inspector)
+	if !ok || scans && scanner.ScansFully() {
+		return 0, 0, s.unsupported("retrysafe.Sizer")
+	}
+	stats, err := inspector.Stats(ctx)
+	return stats.Pending + stats.Released + stats.Succeeded + stats.Failed, stats.Bytes, s.explain(err)
+}
+
 // ScansFully implements [retrysafe.FullScanner]: it reports whether a shard does.
 func (s *Store) ScansFully() bool {
 	return slices.ContainsFunc(s.all, func(one *shard) bool {

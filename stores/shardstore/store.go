@@ -45,6 +45,7 @@ var (
 	_ retrysafe.Watcher        = (*Store)(nil)
 	_ retrysafe.Inspector      = (*Store)(nil)
 	_ retrysafe.Walker         = (*Store)(nil)
+	_ retrysafe.Sizer          = (*Store)(nil)
 	_ retrysafe.Purger         = (*Store)(nil)
 	_ retrysafe.Reopener       = (*Store)(nil)
 	_ retrysafe.Finder         = (*Store)(nil)

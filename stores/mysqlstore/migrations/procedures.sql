@@ -867,3 +867,25 @@ CREATE PROCEDURE {{claim}} (the_scope LONGBLOB, the_id LONGBLOB, the_fingerprint
 	SQL SECURITY DEFINER MODIFIES SQL DATA
 	CALL {{claim_record}} (the_scope, the_id, the_fingerprint, options, FALSE)
 //
+
+-- Counts the keys that were first claimed within 24 hours, by the hour in UTC, from what their records say. It shows no
+-- scope, key or answer, and reads with the rights of its owner, so that an account for monitoring needs no right but the
+-- one to read it. The index of first_fence finds the rows: a first fence is not below the time of the first claim.
+CREATE OR REPLACE SQL SECURITY DEFINER VIEW {{activity}} AS
+SELECT TIMESTAMPADD(HOUR, c.claimed_at DIV 3600000000, TIMESTAMP'1970-01-01 00:00:00') AS hour,
+	COUNT(*) AS claims,
+	COUNT(CASE WHEN c.state = 3 THEN 1 END) AS completed,
+	COUNT(CASE WHEN c.state = 4 THEN 1 END) AS failed,
+	COUNT(CASE WHEN c.state = 2 THEN 1 END) AS released,
+	COUNT(CASE WHEN c.state = 1 AND c.ends_at > {{now}} THEN 1 END) AS in_flight,
+	COUNT(CASE WHEN c.state = 1 AND c.ends_at <= {{now}} THEN 1 END) AS abandoned,
+	COUNT(CASE WHEN c.attempt > 1 THEN 1 END) AS repeated,
+	COUNT(CASE WHEN c.omitted THEN 1 END) AS omitted
+FROM (
+	SELECT claimed_at, ends_at, state, attempt, omitted FROM {{claims}} WHERE first_fence >= {{now}} - 86400000000
+	UNION ALL
+	SELECT claimed_at, ends_at, state, attempt, omitted FROM {{older}} WHERE first_fence >= {{now}} - 86400000000
+) c
+WHERE c.claimed_at >= {{now}} - 86400000000
+GROUP BY 1
+//

@@ -9,5 +9,6 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON {{sightings}} TO {{role}};
 GRANT SELECT, INSERT, DELETE ON {{results}} TO {{role}};
 GRANT SELECT ON {{migrations}} TO {{role}};
 GRANT SELECT ON {{records}} TO {{role}};
+GRANT SELECT ON {{activity}} TO {{role}};
 GRANT EXECUTE ON PROCEDURE {{add_days}} TO {{role}};
 GRANT EXECUTE ON PROCEDURE {{store_complete}} TO {{role}};

@@ -675,6 +675,30 @@ BEGIN
 	END LOOP;
 END $$;
 
+-- activity counts the keys that were first claimed within 24 hours, by the hour, from what their records say. It shows no
+-- scope, key or answer, and calls no function of this schema, so that a role for monitoring needs no right but the one to
+-- read it. The index of first_fence finds the rows: a first fence is not below the time of the first claim in
+-- microseconds, and now() is constant within a statement. New columns come last.
+CREATE OR REPLACE VIEW {{schema}}.activity AS
+SELECT date_trunc('hour', to_timestamp(c.claimed_at / 1e6), 'UTC') AS hour,
+	count(*) AS claims,
+	count(*) FILTER (WHERE c.state = 3) AS completed,
+	count(*) FILTER (WHERE c.state = 4) AS failed,
+	count(*) FILTER (WHERE c.state = 2) AS released,
+	count(*) FILTER (WHERE c.state = 1 AND c.ends_at > extract(epoch FROM now()) * 1000000) AS in_flight,
+	count(*) FILTER (WHERE c.state = 1 AND c.ends_at <= extract(epoch FROM now()) * 1000000) AS abandoned,
+	count(*) FILTER (WHERE c.attempt > 1) AS repeated,
+	count(*) FILTER (WHERE c.omitted) AS omitted
+FROM (
+	SELECT claimed_at, ends_at, state, attempt, omitted FROM {{schema}}.claims
+	WHERE first_fence >= ((extract(epoch FROM now()) - 86400) * 1000000)::bigint
+	UNION ALL
+	SELECT claimed_at, ends_at, state, attempt, omitted FROM {{schema}}.older
+	WHERE first_fence >= ((extract(epoch FROM now()) - 86400) * 1000000)::bigint
+) c
+WHERE c.claimed_at >= ((extract(epoch FROM now()) - 86400) * 1000000)::bigint
+GROUP BY 1;
+
 -- Whoever has no right of its own may call none of them; what the view of the records needs may stay.
 DO $$ DECLARE
 	one regprocedure;

@@ -9,5 +9,5 @@ GRANT SELECT, INSERT, DELETE ON {{schema}}.results TO {{role}};
 GRANT SELECT ON {{schema}}.tags TO {{role}};
 GRANT SELECT, INSERT, UPDATE ON {{schema}}.sightings TO {{role}};
 GRANT SELECT, UPDATE ON {{schema}}.locks TO {{role}};
-GRANT SELECT ON {{schema}}.migrations, {{schema}}.records TO {{role}};
+GRANT SELECT ON {{schema}}.migrations, {{schema}}.records, {{schema}}.activity TO {{role}};
 GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA {{schema}} TO {{role}};

@@ -20,6 +20,10 @@ import (
 func (c *Config) check(r *yamlfile.Reader) {
 	c.TLS.check(r)
 	c.Dashboard.check(r)
+	if s := c.MetricsScan; s.Set && s.Value < minMetricsScan {
+		r.FaultAt(s.At, fmt.Sprintf("a scan reads all records of the store, and %v is too often for that", s.Value),
+			"write "+minMetricsScanText+" or more, or leave metrics_scan out")
+	}
 	if c.Traces.Sample.Set && !c.Traces.OTLP.Set {
 		r.FaultAt(c.Traces.Sample.At, "no span is sent anywhere", "write otlp: too, with the URL of a collector")
 	}
@@ -32,6 +36,12 @@ func (c *Config) check(r *yamlfile.Reader) {
 		c.checkRoute(r, t, t.Pattern.Value)
 	}
 }
+
+// minMetricsScan is how often all records of a store may be read for metrics.
+const (
+	minMetricsScan     = 15 * time.Minute
+	minMetricsScanText = "15m"
+)
 
 // checkCallers finds names that no request has, so that the caller would have one credential as before. Some users write the
 // credential itself.

@@ -45,6 +45,10 @@ type Config struct {
 	Metrics Setting[bool] `yaml:"metrics" restart:"change"`
 	// Dashboard: where the [dashboard](dashboard.md) is served, as an address or a mapping. Default: off.
 	Dashboard Dashboard `yaml:"dashboard" form:"address"`
+	// MetricsScan: how often to read all records of a store on Redis, NATS or DynamoDB, for the metrics that count records
+	// by state: at least `15m`. Each scan reads the whole store, which DynamoDB charges for: see
+	// [metrics](metrics.md#stores-without-an-index). Default: never.
+	MetricsScan Setting[time.Duration] `yaml:"metrics_scan" restart:"change"`
 	// Upstream is the API, as a URL or a mapping. It is required.
 	Upstream Upstream `yaml:"upstream" form:"upstream" sets:"Upstream"`
 	// Store is where keys are stored: a path (a SQLite file, created if missing), `memory:`, or the URL of a server:

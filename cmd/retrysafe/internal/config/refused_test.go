@@ -51,6 +51,7 @@ func TestWhatIsRefused(t *testing.T) {
 			"plaintext of a service that would be refused", "encryption: {file: k}\ndefaults: {complete: upstream}\n", 1, 20,
 			"write plaintext: accept too",
 		},
+		{"scans without a pause", "metrics_scan: 1m\n", 1, 15, "write 15m or more"},
 		{"a mode", "defaults: {mode: watch}\n", 1, 18, "observe"},
 		{"callers of a route that is enforced", "defaults: {enforce_for: [10%]}\n", 1, 25, "write mode: observe too"},
 		{"no share", "defaults: {mode: observe, enforce_for: [110%]}\n", 1, 41, "write 10% or 0.5%"},

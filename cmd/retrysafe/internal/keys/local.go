@@ -57,7 +57,7 @@ func Unknown(ctx context.Context, store retrysafe.Inspector) (n int64, err error
 			return 0, err
 		}
 		for _, r := range found {
-			if p.Before = r.FirstFence; stateOf(r) == Abandoned && !httpsafe.IsObservedScope(r.Key.Scope) {
+			if p.Before = r.FirstFence; IsUnknown(r) {
 				n++
 			}
 		}
@@ -65,6 +65,12 @@ func Unknown(ctx context.Context, store retrysafe.Inspector) (n int64, err error
 			return n, nil
 		}
 	}
+}
+
+// IsUnknown reports whether a record is abandoned and its outcome is unknown: it is neither uncommitted nor one of
+// observe mode.
+func IsUnknown(r retrysafe.Record) bool {
+	return stateOf(r) == Abandoned && !httpsafe.IsObservedScope(r.Key.Scope)
 }
 
 // Show implements Keys.

@@ -36,11 +36,13 @@ type metrics struct {
 	unwatch  func() error
 
 	reloads    metric.Int64Counter
-	lastReload metric.Int64Gauge
+	lastReload metric.Int64Gauge // when
+	reloadOK   metric.Int64Gauge // whether the last one succeeded
 }
 
-// newMetrics measures the store. Close it before the store.
-func newMetrics(store retrysafe.Store, traced *traces, log *slog.Logger) (*metrics, error) {
+// newMetrics measures the store, and reads all records of one without an index every so often; 0: never. Close it before
+// the store.
+func newMetrics(store retrysafe.Store, traced *traces, scanEvery time.Duration, log *slog.Logger) (*metrics, error) {
 	m := &metrics{registry: prometheus.NewRegistry(), unwatch: func() error { return nil }}
 	out, err := exporter.New(exporter.WithRegisterer(m.registry), exporter.WithoutScopeInfo(),
 		exporter.WithoutTargetInfo())
@@ -48,14 +50,14 @@ func newMetrics(store retrysafe.Store, traced *traces, log *slog.Logger) (*metri
 		return nil, err
 	}
 	m.provider = sdk.NewMeterProvider(sdk.WithReader(out))
-	if err := errors.Join(m.measure(store, log), m.measureTraces(traced)); err != nil {
+	if err := errors.Join(m.measure(store, scanEvery, log), m.measureTraces(traced)); err != nil {
 		return nil, errors.Join(err, m.close())
 	}
 	return m, nil
 }
 
 // measure registers every metric.
-func (m *metrics) measure(store retrysafe.Store, log *slog.Logger) (err error) {
+func (m *metrics) measure(store retrysafe.Store, scanEvery time.Duration, log *slog.Logger) (err error) {
 	options := otelsafe.Options{MeterProvider: m.provider, TracerProvider: noop.NewTracerProvider()}
 	if m.observer, err = otelsafe.New(options); err != nil {
 		return err
@@ -63,23 +65,27 @@ func (m *metrics) measure(store retrysafe.Store, log *slog.Logger) (err error) {
 	if m.store, err = otelsafe.Instrument(store, options); err != nil {
 		return err
 	}
-	if inspector, ok := indexed(store); ok {
+	if inspector, ok := store.(retrysafe.Inspector); ok {
 		m.unwatch, err = otelsafe.WatchStore(inspector, otelsafe.WatchOptions{
-			MeterProvider: m.provider,
-			UnknownFunc:   func(ctx context.Context) (int64, error) { return keys.Unknown(ctx, inspector) },
-			FailedFunc:    func(err error) { log.Warn("metrics of the store are missing", "error", err) },
+			MeterProvider:     m.provider,
+			ScanEvery:         scanEvery,
+			UnknownFunc:       func(ctx context.Context) (int64, error) { return keys.Unknown(ctx, inspector) },
+			UnknownRecordFunc: keys.IsUnknown,
+			FailedFunc:        func(err error) { log.Warn("metrics of the store are missing", "error", err) },
 		})
 		if err != nil {
 			return err
 		}
 	}
 	meter := m.provider.Meter(meterName)
-	var noReloads, noLastReload error
+	var noReloads, noLastReload, noReloadOK error
 	m.reloads, noReloads = meter.Int64Counter("retrysafe.config.reloads", metric.WithUnit("{reload}"),
 		metric.WithDescription("Reloads of the configuration: succeeded, or refused, so that the one before stays in force."))
 	m.lastReload, noLastReload = meter.Int64Gauge("retrysafe.config.last_success", metric.WithUnit("s"),
 		metric.WithDescription("Unix time at which the configuration in force was read."))
-	if err := errors.Join(noReloads, noLastReload); err != nil {
+	m.reloadOK, noReloadOK = meter.Int64Gauge("retrysafe.config.last_reload_successful",
+		metric.WithDescription("Whether the last reload succeeded, or there was none yet: 1 or 0."))
+	if err := errors.Join(noReloads, noLastReload, noReloadOK); err != nil {
 		return err
 	}
 	m.requests, err = meter.Float64Histogram(
@@ -110,14 +116,18 @@ func (m *metrics) started(ctx context.Context) {
 		m.reloads.Add(ctx, 0, result)
 	}
 	m.lastReload.Record(ctx, time.Now().Unix())
+	m.reloadOK.Record(ctx, 1)
 }
 
 // reloaded counts a reload.
 func (m *metrics) reloaded(ctx context.Context, ok bool) {
 	m.reloads.Add(ctx, 1, reloadResults[ok])
-	if ok {
-		m.lastReload.Record(ctx, time.Now().Unix())
+	if !ok {
+		m.reloadOK.Record(ctx, 0)
+		return
 	}
+	m.lastReload.Record(ctx, time.Now().Unix())
+	m.reloadOK.Record(ctx, 1)
 }
 
 // measureTraces adds the metric of spans, which is 0 without traces.

@@ -33,7 +33,7 @@ func (p *plan) observe(store retrysafe.Store, traced *traces, log *slog.Logger) 
 			count: func(*httpsafe.Observation) error { return nil },
 		}, nil
 	}
-	m, err := newMetrics(store, traced, log)
+	m, err := newMetrics(store, traced, p.config.MetricsScan.Value, log)
 	if err != nil {
 		return observation{}, err
 	}

@@ -181,6 +181,10 @@ func (p Cmd) configuration() (*config.Config, error) {
 	if c.Metrics.Value && !c.Admin.Set {
 		return nil, fmt.Errorf("metrics need an address: say where to serve them, as in --admin 127.0.0.1:8081")
 	}
+	if c.MetricsScan.Set && !c.Metrics.Value {
+		return nil, c.Locate(c.MetricsScan.At, fmt.Errorf("metrics_scan is for metrics, which are off: write metrics: true "+
+			"too, or leave metrics_scan out"))
+	}
 	if err := c.FillIn(); err != nil {
 		return nil, err
 	}
