@@ -237,6 +237,17 @@ func TestSettingsAtWork(t *testing.T) {
 			}
 			want(a.T, "tags", found[0].Tags.String(), "customer=Zoë\norder=1234\npage=7")
 		}},
+		"dashboard url": {"{ambiguous: unknown}\ndashboard: {url: 'https://ops.example/retrysafe/'}", func(a *atWork) {
+			a.post("/pay", "", key, "X-Status: 504") // after which the outcome is unknown
+			got, _ := a.post("/pay", "", key)
+			found, err := a.store.List(a.Context(), retrysafe.ListParams{})
+			if err != nil || len(found) != 1 {
+				a.Fatalf("records: %v, %v", found, err)
+			}
+			if page := "https://ops.example/retrysafe/keys/" + found[0].Key.String(); !strings.Contains(got, `"instance":"`+page+`"`) {
+				a.Errorf("got %s, want the instance %s", got, page)
+			}
+		}},
 		"drop body": {"{drop_body: true}", func(a *atWork) {
 			a.post("/pay", "", key)
 			got, header := a.post("/pay", "", key)

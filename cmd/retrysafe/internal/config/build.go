@@ -126,7 +126,7 @@ func LoadCertificates(path string) (*x509.CertPool, error) {
 // route returns the proxy's route for one whose defaults are filled in.
 func (c *Config) route(t Route, known secrets) proxy.Route {
 	r := t.options(known)
-	r.BodyTimeout = c.Limits.BodyTimeout.Value
+	r.BodyTimeout, r.HTTP.KeyPages = c.Limits.BodyTimeout.Value, c.Dashboard.keyPages()
 	return r
 }
 

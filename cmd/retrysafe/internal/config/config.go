@@ -145,6 +145,25 @@ type Dashboard struct {
 	Listen Setting[string] `yaml:"listen" form:"address" restart:"change"`
 	// Users is a file of the users who may log in. It is required unless `listen` is an address of this machine only.
 	Users Setting[string] `yaml:"users" restart:"change"`
+	// URL is where operators find the dashboard, such as `https://ops.example.com`, whichever process serves it. Then the
+	// `instance` of error bodies, the log and traces name the page of their key. Clients see the URL. Default: none.
+	URL Setting[*url.URL] `yaml:"url" form:"dashboard" restart:"change"`
+}
+
+// keyPages is what the URLs of pages about keys begin with; "" if there is none.
+func (d Dashboard) keyPages() string {
+	if !d.URL.Set {
+		return ""
+	}
+	return d.URL.Value.JoinPath("keys").String() + "/"
+}
+
+// PageOf returns the URL of the page about the key with a digest; "" if there is none.
+func (d Dashboard) PageOf(digest string) string {
+	if pages := d.keyPages(); pages != "" {
+		return pages + digest
+	}
+	return ""
 }
 
 // JWT says which tokens are accepted, for the scope jwt:URL.

@@ -88,6 +88,7 @@ func TestWhatIsRefused(t *testing.T) {
 		{"auth with a user", "auth: http://u:p@localhost/\n", 1, 7, "without user"},
 		{"a dashboard for everybody", "log: json\ndashboard: :8082\n", 2, 12, "write users: FILE too"},
 		{"an address of a dashboard", "dashboard: 8082\n", 1, 12, "host:port"},
+		{"a page that no browser opens", "dashboard: {url: ops.example}\n", 1, 18, "https://ops.example.com"},
 		{"users of no dashboard", "dashboard: {users: team}\n", 1, 20, "write listen: too"},
 		{"a collector", "traces: {otlp: localhost:4318}\n", 1, 16, "http://localhost:4318"},
 		{"a share", "traces: {sample: 10%}\n", 1, 18, "0.1 for a tenth"},

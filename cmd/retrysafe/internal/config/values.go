@@ -31,6 +31,7 @@ var forms = map[string]settings.Form{
 	"upstream":     settings.NewForm(parseUpstream, settings.Pattern(`^[hH](2[cC]|[tT][tT][pP][sS]?)://.`)),
 	"auth":         httpURL("auth", "http://localhost:3000/whoami"),
 	"reconcile":    httpURL("reconcile", "http://localhost:3000/reconcile"),
+	"dashboard":    httpURL("dashboard.url", "https://ops.example.com"),
 	"collector":    httpURL("otlp", "http://localhost:4318"),
 	"share":        settings.NewForm(parseShare, settings.Schema{"type": "number", "minimum": 0, "maximum": 1}),
 	"public URL":   settings.NewForm(parsePublicURL, anyHTTP),

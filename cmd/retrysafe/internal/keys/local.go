@@ -157,9 +157,15 @@ func noSuchKey() error {
 // digestURN begins the instance of a refusal, which names a key by its digest.
 const digestURN = "urn:retrysafe:key:"
 
-// ParseDigest reads a digest as logs print it, as "instance" of a refusal has it (urn:retrysafe:key:…), or with the
-// dashes that PostgreSQL puts into it.
+// keyPage comes before the digest in the URL of a key's page.
+const keyPage = "/keys/"
+
+// ParseDigest reads a digest as logs print it, as "instance" of a refusal has it (urn:retrysafe:key:…, or the URL of the
+// key's page), or with the dashes that PostgreSQL puts into it.
 func ParseDigest(text string) (retrysafe.Digest, error) {
+	if page := strings.LastIndex(text, keyPage); page >= 0 {
+		text = text[page+len(keyPage):]
+	}
 	hex := strings.ReplaceAll(strings.TrimPrefix(text, digestURN), "-", "")
 	d, err := retrysafe.ParseDigest(hex)
 	if err != nil { // the text is left out: it may be a key

@@ -22,8 +22,8 @@ func newLogger(format string, w io.Writer) *slog.Logger {
 }
 
 // logRequests writes a line when a request with a key is forwarded, which is the only one if the process is killed, and
-// a line when it was answered. The key appears as its digest only.
-func logRequests(log *slog.Logger, do slog.Attr) proxy.ObserverFunc {
+// a line when it was answered. The key appears as its digest only, with the URL of its page, if there is one.
+func logRequests(log *slog.Logger, do slog.Attr, pageOf func(digest string) string) proxy.ObserverFunc {
 	return func(ctx context.Context, r proxy.Event) {
 		if r.Begun {
 			log.LogAttrs(ctx, slog.LevelInfo, "forwarded", slog.String("method", r.Method), slog.String("path", r.Path),
@@ -51,6 +51,9 @@ func logRequests(log *slog.Logger, do slog.Attr) proxy.ObserverFunc {
 		if isOutcomeUnknown(r.Kind) {
 			level, attrs = slog.LevelWarn, append(attrs, do)
 		}
+		if page := pageOf(r.Key.String()); r.Kind != 0 && page != "" {
+			attrs = append(attrs, slog.String("page", page))
+		}
 		log.LogAttrs(ctx, level, "request", attrs...)
 	}
 }
@@ -64,7 +67,7 @@ func what(r proxy.Event) string {
 }
 
 // logTrouble logs what no response shows: trouble, and the decisions of operators about keys.
-func logTrouble(log *slog.Logger, do slog.Attr) retrysafe.Observer {
+func logTrouble(log *slog.Logger, do slog.Attr, pageOf func(digest string) string) retrysafe.Observer {
 	return retrysafe.ObserverFunc(func(ctx context.Context, e retrysafe.Event) {
 		level, message := slog.LevelWarn, "trouble"
 		switch e.Kind {
@@ -86,6 +89,9 @@ func logTrouble(log *slog.Logger, do slog.Attr) retrysafe.Observer {
 		}
 		if e.Err != nil {
 			attrs = append(attrs, slog.String("error", e.Err.Error()))
+		}
+		if page := pageOf(e.Key.String()); e.Key.ID != "" && page != "" {
+			attrs = append(attrs, slog.String("page", page))
 		}
 		switch {
 		case isOutcomeUnknown(e.Kind):

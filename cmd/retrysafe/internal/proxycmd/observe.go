@@ -25,7 +25,8 @@ type observation struct {
 // observe starts the log and the metrics.
 func (p *plan) observe(store retrysafe.Store, traced *traces, log *slog.Logger) (observation, error) {
 	do := whatToDo(p.store)
-	trouble, requests := logTrouble(log, do), logRequests(log, do)
+	pageOf := p.config.Dashboard.PageOf
+	trouble, requests := logTrouble(log, do, pageOf), logRequests(log, do, pageOf)
 	if !p.config.Metrics.Value {
 		return observation{
 			store: store, observer: trouble, requests: requests, close: func() error { return nil },

@@ -124,7 +124,7 @@ func (s *service) open(ctx context.Context) (err error) {
 	logRisks(ctx, log, store)
 	logUnfinished(ctx, log, store, p.store) // before requests come
 
-	traced, err := newTraces(ctx, p.config.Traces, log)
+	traced, err := newTraces(ctx, p.config, log)
 	if err != nil {
 		return fmt.Errorf("traces: %w", err)
 	}

@@ -34,10 +34,12 @@ type traces struct {
 	tracer   trace.Tracer
 	context  propagation.TraceContext
 	queue    *spanQueue
+	pageOf   func(digest string) string // "": the key has no page
 }
 
 // newTraces returns nil if no traces are configured. It does not contact the collector.
-func newTraces(ctx context.Context, c config.Traces, log *slog.Logger) (*traces, error) {
+func newTraces(ctx context.Context, all *config.Config, log *slog.Logger) (*traces, error) {
+	c := all.Traces
 	if !c.OTLP.Set {
 		return nil, nil
 	}
@@ -53,7 +55,7 @@ func newTraces(ctx context.Context, c config.Traces, log *slog.Logger) (*traces,
 	}
 	q := &spanQueue{SpanExporter: out, log: log}
 	q.SpanProcessor = sdk.NewBatchSpanProcessor(exporterOf{q}, sdk.WithMaxQueueSize(maxSpans))
-	t := &traces{queue: q, provider: sdk.NewTracerProvider(
+	t := &traces{queue: q, pageOf: all.Dashboard.PageOf, provider: sdk.NewTracerProvider(
 		sdk.WithSpanProcessor(q), sdk.WithResource(about),
 		sdk.WithSampler(sdk.ParentBased(sdk.TraceIDRatioBased(c.Sample.Value))),
 	)}
@@ -96,6 +98,9 @@ func (t *traces) describe(span trace.Span, e proxy.Event) {
 	if e.Kind != 0 {
 		attributes = append(attributes, attribute.String("retrysafe.key.digest", e.Key.String()),
 			attribute.Int("retrysafe.attempt", e.Attempt))
+		if page := t.pageOf(e.Key.String()); page != "" {
+			attributes = append(attributes, attribute.String("retrysafe.key.page", page))
+		}
 	}
 	if e.Refusal != "" {
 		attributes = append(attributes, attribute.String("retrysafe.problem", string(e.Refusal)))

@@ -13,6 +13,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/clitest"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/config"
 	"github.com/retrysafe/retrysafe/stores/sqlitestore"
 )
 
@@ -142,7 +143,7 @@ func TestNothingUnfinished(t *testing.T) {
 func TestAMissingCompletionIsLogged(t *testing.T) {
 	var out strings.Builder
 	key := retrysafe.Key{Scope: "alice", ID: "secret-key"}
-	logTrouble(newLogger("json", &out), slog.String("do", "resolve it")).Observe(t.Context(), retrysafe.Event{
+	logTrouble(newLogger("json", &out), slog.String("do", "resolve it"), config.Dashboard{}.PageOf).Observe(t.Context(), retrysafe.Event{
 		Kind: retrysafe.CompletionMissing, Key: key, Attempt: 2, Err: errors.New("not completed"),
 	})
 	clitest.WantText(t, "log", out.String(), `"level":"WARN"`, `"what":"completion_missing"`, `"key":"`+key.String()+`"`,
@@ -154,7 +155,7 @@ func TestAMissingCompletionIsLogged(t *testing.T) {
 func TestADiscardedAnswerIsLogged(t *testing.T) {
 	var out strings.Builder
 	key := retrysafe.Key{Scope: "alice", ID: "secret-key"}
-	logTrouble(newLogger("json", &out), slog.String("do", "resolve it")).Observe(t.Context(), retrysafe.Event{
+	logTrouble(newLogger("json", &out), slog.String("do", "resolve it"), config.Dashboard{}.PageOf).Observe(t.Context(), retrysafe.Event{
 		Kind: retrysafe.AnswerDiscarded, Key: key, Attempt: 2, Err: errors.New("the answer 500"),
 	})
 	clitest.WantText(t, "log", out.String(), `"level":"WARN"`, `"what":"answer_discarded"`, `"key":"`+key.String()+`"`,
