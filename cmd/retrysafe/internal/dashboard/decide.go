@@ -166,6 +166,16 @@ func (q *request) act(ctx context.Context, d keys.Decision) (string, error) {
 		}
 		return fmt.Sprintf("%d bytes of answer and steps.", purged.Bytes), nil
 	}
+	if d.Action == retrysafe.ResolveReopen {
+		r, err := q.keys.Reopen(ctx, d)
+		switch {
+		case err != nil:
+			return "", err
+		case d.DryRun:
+			return fmt.Sprintf("Ended %s ago. Its next retry would run the operation again.", span(r.Ended)), nil
+		}
+		return "Reopened: the next retry of the same request runs the operation again.", nil
+	}
 	r, err := q.keys.Resolve(ctx, d)
 	switch {
 	case err != nil:

@@ -77,3 +77,20 @@ func TestPurge(t *testing.T) {
 		t.Error("the answer is still there")
 	}
 }
+
+// An operation that has ended is run again by whoever may purge. Seen to fail without the case of ResolveReopen in act.
+func TestRunAgain(t *testing.T) {
+	k := start(t, Options{})
+	digest := k.end("acme", "1", "private")
+	form := with(fields(k.get("/purge?digest="+digest).Body.String()), "action", "reopen", "reason", "bug 17", "by", "Alice")
+	preview := k.do(http.MethodPost, "/purge/preview", form)
+	k.wantText("preview", preview, "it happens twice", "would run the operation again")
+	if got := k.stateOf(digest); got != keys.Succeeded {
+		t.Fatalf("the preview has made it %s", got)
+	}
+	k.wantText("results", k.do(http.MethodPost, "/purge/confirm", fields(preview.Body.String())), "Reopened")
+	if got := k.stateOf(digest); got != keys.Released {
+		t.Errorf("it is %s, want released", got)
+	}
+	k.wantText("its page", k.get("/keys/"+digest), "Alice decided: run it again", "bug 17")
+}

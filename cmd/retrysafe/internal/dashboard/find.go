@@ -15,23 +15,36 @@ const rowsPerPage = 100
 
 // findPage is the data of the page.
 type findPage struct {
-	State, Scope, MinAge string
-	States               []string
-	Listed               bool // a list was asked for
-	Keys                 []keys.Record
-	Next                 string // the query of the next page; empty: this is the last
+	State, Scope, MinAge, Tag string
+	States                    []string
+	Listed                    bool // a list was asked for
+	Keys                      []keys.Record
+	Next                      string // the query of the next page; empty: this is the last
 }
 
-// find looks for one key, by what keys.Look accepts. The text may be the key itself, so it is posted, and the page of
-// the key has the digest in its URL.
+// find looks for one key, by a tag or by what keys.Look accepts, and lists the keys if a tag is that of several. The text
+// may be the key itself, so it is posted, and the page of the key has the digest in its URL.
 func (q *request) find() error {
 	text := strings.TrimSpace(q.r.PostForm.Get("key"))
 	if text == "" {
-		return &fault{http.StatusBadRequest, "There is nothing to find", "Write a digest, the instance of an error, or the key that the client sent."}
+		return &fault{http.StatusBadRequest, "There is nothing to find", "Write a tag, a digest, the instance of an " +
+			"error, or the key that the client sent."}
 	}
 	look := keys.Look{Key: text}
 	if scope := q.r.PostForm.Get("scope"); scope != "" {
 		look.Scope = &scope
+	}
+	if keys.IsTag(text) {
+		page, err := q.keys.List(q.r.Context(), keys.Query{State: keys.All, Tag: text, Scope: look.Scope, Limit: 2})
+		switch {
+		case err != nil:
+			return err
+		case len(page.Keys) > 1:
+			http.Redirect(q.w, q.r, "/find?"+url.Values{"state": {keys.All}, "tag": {text}}.Encode(), http.StatusSeeOther)
+			return nil
+		case len(page.Keys) == 1:
+			look = keys.Look{Key: page.Keys[0].Digest}
+		}
 	}
 	found, err := q.keys.Show(q.r.Context(), look)
 	if err != nil {
@@ -45,14 +58,17 @@ func (q *request) find() error {
 func (q *request) list() error {
 	form := q.r.URL.Query()
 	data := findPage{
-		State: form.Get("state"), Scope: form.Get("scope"), MinAge: form.Get("age"),
+		State: form.Get("state"), Scope: form.Get("scope"), MinAge: form.Get("age"), Tag: strings.TrimSpace(form.Get("tag")),
 		States: []string{keys.All, keys.Abandoned, keys.Uncommitted, keys.InFlight, keys.Released, keys.Succeeded, keys.Failed},
 	}
 	if data.State == "" {
 		data.State = keys.All
 		return q.render(http.StatusOK, "find", "Find keys", "find", data)
 	}
-	query := keys.Query{State: data.State}
+	query := keys.Query{State: data.State, Tag: data.Tag}
+	if data.Tag != "" && !keys.IsTag(data.Tag) {
+		return &fault{http.StatusBadRequest, "The tag cannot be read", "Write its name and its value, as in order=1234."}
+	}
 	if data.Scope != "" {
 		query.Scope = &data.Scope
 	}
@@ -73,7 +89,7 @@ func (q *request) list() error {
 	skip = min(max(skip, 0), len(found.Keys))
 	rest := found.Keys[skip:]
 	data.Keys = rest[:min(len(rest), rowsPerPage)]
-	next := url.Values{"state": {data.State}, "scope": {data.Scope}, "age": {data.MinAge}}
+	next := url.Values{"state": {data.State}, "scope": {data.Scope}, "age": {data.MinAge}, "tag": {data.Tag}}
 	switch {
 	case len(rest) > rowsPerPage:
 		next.Set("before", strconv.FormatInt(query.Before, 10))

@@ -23,7 +23,7 @@ type choice struct {
 	Consequence string
 }
 
-// choices are all decisions. A purge has a form of its own, because it needs another role.
+// choices are all decisions. Those about keys that have ended have a form of their own, because they need another role.
 var choices = []choice{
 	{
 		retrysafe.ResolveComplete, "it happened", "The operation happened.",
@@ -41,6 +41,11 @@ var choices = []choice{
 		retrysafe.ResolvePurge, "delete the stored answer", "Delete the stored answer.",
 		"The key stays taken: a retry is told that the operation has ended and that its answer is no longer kept. Nothing runs " +
 			"again. What was deleted cannot be brought back.",
+	},
+	{
+		retrysafe.ResolveReopen, "run it again", "Run the operation again.",
+		"Its stored answer and steps are deleted, and the next retry of the same request runs all of it. What the first run did, " +
+			"such as a charge, is not undone: if it stands, it happens twice.",
 	},
 }
 
@@ -67,7 +72,7 @@ func (q *request) path() string {
 func (q *request) choices() []choice {
 	purges := q.path() == "/purge"
 	return slices.DeleteFunc(slices.Clone(choices), func(c choice) bool {
-		return (c.Action == retrysafe.ResolvePurge) != purges
+		return (c.Action == retrysafe.ResolvePurge || c.Action == retrysafe.ResolveReopen) != purges
 	})
 }
 

@@ -33,8 +33,11 @@ func (p recordPart) CanDecide() bool {
 	return p.State == keys.Abandoned || p.State == keys.Uncommitted || p.State == keys.InFlight && p.CompletedUpstream
 }
 
-// CanPurge reports whether there is an answer to delete.
-func (p recordPart) CanPurge() bool { return p.Answer != nil && !p.Answer.Closed && !p.Answer.Omitted }
+// HasEnded reports whether there may be an answer to delete, or an operation to run again.
+func (p recordPart) HasEnded() bool { return p.Answer != nil }
+
+// IsKept reports whether there is an answer to show.
+func (p recordPart) IsKept() bool { return p.Answer != nil && !p.Answer.Closed && !p.Answer.Omitted }
 
 func (q *request) key() error { return q.showKey(false) }
 

@@ -39,6 +39,7 @@ var functions = template.FuncMap{
 	"span":    span,
 	"clean":   func(text string) string { return cli.Clean(text) },
 	"shorten": func(text string) string { return cli.Shorten(cli.Clean(text)) },
+	"tags":    keys.TagsText,
 	"when":    func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
 	"machine": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 	"number":  number,

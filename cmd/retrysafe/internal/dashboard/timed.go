@@ -33,6 +33,11 @@ func (t timed) Purge(ctx context.Context, d keys.Decision) (keys.Purged, error) 
 	return within(ctx, d, t.Keys.Purge)
 }
 
+// Reopen implements keys.Keys.
+func (t timed) Reopen(ctx context.Context, d keys.Decision) (keys.Record, error) {
+	return within(ctx, d, t.Keys.Reopen)
+}
+
 func within[A, R any](ctx context.Context, argument A, do func(context.Context, A) (R, error)) (R, error) {
 	ctx, stop := context.WithTimeout(ctx, storeTimeout)
 	defer stop()

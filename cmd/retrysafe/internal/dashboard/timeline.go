@@ -3,6 +3,7 @@ package dashboard
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
@@ -41,16 +42,35 @@ func momentsOf(r keys.Record) []moment {
 		all = append(all, moment{Kind: "unknown", Title: "The lease ran out", Text: "The attempt was not seen to end."})
 	}
 	before, after := decisionsOf(r, now)
-	all = append(all, before...)
+	known := before
 	if r.Answer != nil || r.State == keys.Released {
-		all = append(all, ago(r.Ended, endOf(r)))
+		known = append(known, ago(r.Ended, endOf(r)))
 	}
-	all = append(all, after...)
+	known = append(known, after...)
+	for _, s := range r.Sightings {
+		known = append(known, sightingsOf(s, ago)...)
+	}
+	slices.SortStableFunc(known, func(a, b moment) int { return a.At.Compare(b.At) })
+	all = append(all, known...)
 	all = append(all, moment{Kind: "now", At: now, Title: "Now: " + r.State, Text: sentence(keys.Meaning(r))})
 	return append(all, futureOf(r, now)...)
 }
 
-// decisionsOf returns the decisions before the end of the key, and those after it, which are purges.
+// sightingsOf returns the first and the last request that found the record, of a kind.
+func sightingsOf(s keys.Sighting, ago func(float64, moment) moment) (all []moment) {
+	what, result, _ := strings.Cut(keys.SeenText(s.Kind), ": ")
+	title, last := strings.ToUpper(what[:1])+what[1:], ""
+	if s.Code != 0 {
+		last = fmt.Sprintf(" Its code was %d.", s.Code)
+	}
+	if s.Count > 1 {
+		all = append(all, ago(s.First, moment{Kind: "past", Title: fmt.Sprintf("%s, the first of %d", title, s.Count), Text: sentence(result)}))
+		title = fmt.Sprintf("%s, the last of %d", title, s.Count)
+	}
+	return append(all, ago(s.Last, moment{Kind: "past", Title: title, Text: sentence(result) + last}))
+}
+
+// decisionsOf returns the decisions before the end of the key, and those after it: purges, and that it was reopened.
 func decisionsOf(r keys.Record, now time.Time) (before, after []moment) {
 	for _, e := range r.Trail {
 		m := moment{
@@ -60,7 +80,7 @@ func decisionsOf(r keys.Record, now time.Time) (before, after []moment) {
 		if e.Unfinished {
 			m.Text += " — not carried out: the process or the store failed."
 		}
-		if e.Action == retrysafe.ResolvePurge {
+		if e.Action == retrysafe.ResolvePurge || e.Action == retrysafe.ResolveReopen {
 			after = append(after, m)
 		} else {
 			before = append(before, m)

@@ -95,15 +95,15 @@ func (c findCmd) queries() ([]Query, error) {
 	case strings.HasPrefix(c.What, digestURN):
 		return nil, cli.Refusef("%s must be followed by the 32 hex digits of a digest: copy the whole instance of the error "+
 			"body", digestURN)
-	case isTag(c.What):
+	case IsTag(c.What):
 		q.Tag = c.What
 		return []Query{q, byID}, nil
 	}
 	return []Query{byID}, nil
 }
 
-// isTag reports whether text is a tag, in the form name=value.
-func isTag(text string) bool {
+// IsTag reports whether text is a tag, in the form name=value.
+func IsTag(text string) bool {
 	name, value, _ := strings.Cut(text, "=")
 	_, err := retrysafe.NewTags(map[string]string{name: value})
 	return err == nil
@@ -121,7 +121,7 @@ func (c findCmd) find(ctx context.Context, keys Keys, q Query) (found []Record, 
 // nothing returns the error about what was not found. It does not repeat it: it may be the key of a client.
 func (c findCmd) nothing(read int) error {
 	text := "the store has no record of this, neither as a digest nor as a client's key"
-	if isTag(c.What) {
+	if IsTag(c.What) {
 		text = "the store has no record of this, neither as a tag nor as a client's key"
 	}
 	text += ": it was never claimed in this store, its retention has ended, or the flags leave it out"
@@ -151,7 +151,7 @@ func (c findCmd) print(ctx context.Context, s *cli.Streams, keys Keys, found []R
 	table := cli.NewTable(s.Out, c.JSON, "DIGEST", "STATE", "AGE", "LAST SEEN", "REPLAYS", "TAGS", "SCOPE")
 	for _, r := range found {
 		seen, replays := lastSeen(r)
-		err := table.Add(r, r.Digest, r.State, seconds(r.Age), seen, replays, cli.Shorten(tagsText(r.Tags)),
+		err := table.Add(r, r.Digest, r.State, seconds(r.Age), seen, replays, cli.Shorten(TagsText(r.Tags)),
 			cli.Shorten(cli.Clean(r.Scope)))
 		if err != nil {
 			return err
@@ -177,8 +177,8 @@ func lastSeen(r Record) (last, replays string) {
 	return last, replays
 }
 
-// tagsText is the tags in a line, each quoted if it has what a terminal would not show as text.
-func tagsText(tags map[string]string) string {
+// TagsText is the tags in a line, each quoted if it has what a terminal would not show as text.
+func TagsText(tags map[string]string) string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(tags)) {
 		all = append(all, cli.Clean(name+"="+tags[name]))

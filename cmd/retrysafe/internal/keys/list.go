@@ -52,7 +52,7 @@ func (c listCmd) Run(s *cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	if query.Tag, query.Count = c.Tag, !c.JSON; c.Tag != "" && !isTag(c.Tag) {
+	if query.Tag, query.Count = c.Tag, !c.JSON; c.Tag != "" && !IsTag(c.Tag) {
 		return cli.Refusef("--tag %q is not a tag: write a name and a value, as in --tag order=1234", c.Tag)
 	}
 	return c.with(func(ctx context.Context, keys Keys) error {

@@ -95,7 +95,7 @@ func printRecord(w io.Writer, r Record, now time.Time, width int) error {
 	line("digest", "%s", r.Digest)
 	line("scope", "%s", cli.Clean(r.Scope))
 	if len(r.Tags) > 0 {
-		line("tags", "%s", tagsText(r.Tags))
+		line("tags", "%s", TagsText(r.Tags))
 	}
 	line("state", "%s: %s", r.State, Meaning(r))
 	line("attempts", "%d%s", r.Attempt, unrecorded(r))

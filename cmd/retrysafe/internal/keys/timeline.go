@@ -86,10 +86,13 @@ var seenText = map[string]string{
 	"refused":   "refused: the outcome was unknown, or the answer could no longer be read",
 }
 
+// SeenText says what became of requests that found the record, by Sighting.Kind.
+func SeenText(kind string) string { return cmp.Or(seenText[kind], cli.Clean(kind)) }
+
 // sightingMoments are the first and the last request of each kind.
 func sightingMoments(all []Sighting, ago func(float64) time.Time) (moments []moment) {
 	for _, s := range all {
-		text, last := cmp.Or(seenText[s.Kind], cli.Clean(s.Kind)), ""
+		text, last := SeenText(s.Kind), ""
 		if s.Code != 0 {
 			last = fmt.Sprintf(", code %d", s.Code)
 		}
