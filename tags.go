@@ -108,6 +108,21 @@ func (t Tags) Has(tag string) bool {
 // String returns the pairs sorted by name, as name=value, a line for each.
 func (t Tags) String() string { return t.text }
 
+// MarshalText implements encoding.TextMarshaler, with what String returns.
+func (t Tags) MarshalText() ([]byte, error) { return []byte(t.text), nil }
+
+// UnmarshalText reads what MarshalText has written.
+func (t *Tags) UnmarshalText(text []byte) (err error) {
+	*t, err = ParseTags(string(text))
+	return err
+}
+
+// MarshalBinary implements encoding.BinaryMarshaler, for encoding/gob.
+func (t Tags) MarshalBinary() ([]byte, error) { return t.MarshalText() }
+
+// UnmarshalBinary reads what MarshalBinary has written.
+func (t *Tags) UnmarshalBinary(data []byte) error { return t.UnmarshalText(data) }
+
 // Finder is implemented by Inspectors that keep the tags of keys, and whose Find uses an index. Other stores ignore
 // ClaimParams.Tags.
 type Finder interface {

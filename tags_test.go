@@ -1,6 +1,8 @@
 package retrysafe_test
 
 import (
+	"bytes"
+	"encoding/gob"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -23,6 +25,19 @@ func TestTags(t *testing.T) {
 	again, err := retrysafe.ParseTags(tags.String())
 	if err != nil || again != tags {
 		t.Errorf("ParseTags(%q): got %v, %v", tags, again, err)
+	}
+	for name, c := range map[string]struct {
+		encode func(any) ([]byte, error)
+		decode func([]byte, any) error
+	}{"JSON": {json.Marshal, json.Unmarshal}, "gob": {gobEncode, gobDecode}} {
+		var decoded struct{ Tags retrysafe.Tags }
+		data, err := c.encode(struct{ Tags retrysafe.Tags }{tags})
+		if err == nil {
+			err = c.decode(data, &decoded)
+		}
+		if err != nil || decoded.Tags != tags {
+			t.Errorf("%s: got %q, %v; want %q", name, decoded.Tags, err, tags)
+		}
 	}
 	for tag, want := range map[string]bool{
 		"order=12=34": true, "customer=Zoë": true, "order=12": false, "order": false, "": false, "order=12=34\ncustomer=Zoë": false,
@@ -102,3 +117,11 @@ func TestTagsOfAllLanguages(t *testing.T) {
 		}
 	}
 }
+
+func gobEncode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	err := gob.NewEncoder(&b).Encode(v)
+	return b.Bytes(), err
+}
+
+func gobDecode(data []byte, v any) error { return gob.NewDecoder(bytes.NewReader(data)).Decode(v) }
