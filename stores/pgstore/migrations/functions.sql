@@ -475,7 +475,7 @@ DROP FUNCTION IF EXISTS {{schema}}.claim_record(bytea, bytea, bytea, interval, i
 
 -- claim_record takes a key for one attempt, or says what has become of it, and shows the whole record.
 CREATE OR REPLACE FUNCTION {{schema}}.claim_record(scope bytea, id bytea, fingerprint bytea, lease_for interval, keep interval,
-	take_over boolean, owner uuid, keep_key interval, keep_audit interval, tags jsonb) RETURNS "{{schema}}".claimed LANGUAGE plpgsql AS $$
+	take_over boolean, owner uuid, keep_key interval, keep_audit interval, tags jsonb DEFAULT NULL) RETURNS "{{schema}}".claimed LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
 	the_key CONSTANT uuid := {{schema}}.digest(claim_record.scope, claim_record.id);
