@@ -187,8 +187,14 @@ func TestCommandsInSentencesExist(t *testing.T) {
 func TestYAMLOfThePagesIsRead(t *testing.T) {
 	t.Setenv("RECONCILE_SECRET", webhook.NewSecret())
 	t.Setenv("UPSTREAM_KEY_SECRET", webhook.NewSecret())
+	blocks := allBlocks(t)
+	t.Chdir(t.TempDir()) // where the pages have their files
+	var out, errs bytes.Buffer
+	if code := run([]string{"keyset", "new", "keyset.json"}, &out, &errs); code != cli.ExitOK {
+		t.Fatal(errs.String())
+	}
 	n := 0
-	for _, b := range allBlocks(t) {
+	for _, b := range blocks {
 		if b.Lang != "yaml" {
 			continue
 		}
@@ -209,7 +215,8 @@ func TestYAMLOfThePagesIsRead(t *testing.T) {
 		if err := os.WriteFile(file, []byte(wholeConfiguration(b.Text)), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		var out, errs bytes.Buffer
+		out.Reset()
+		errs.Reset()
 		if code := run([]string{"proxy", "--config", file, "--check", "--offline"}, &out, &errs); code != cli.ExitOK {
 			t.Errorf("%s: exit status %d: %s", b.At(), code, errs.String())
 		}

@@ -52,6 +52,7 @@ import (
 	"github.com/retrysafe/retrysafe/queuesafe/watermillsafe"
 	"github.com/retrysafe/retrysafe/retrysafetest"
 	"github.com/retrysafe/retrysafe/rpcsafe"
+	"github.com/retrysafe/retrysafe/stores/cryptstore"
 	"github.com/retrysafe/retrysafe/stores/dynamostore"
 	"github.com/retrysafe/retrysafe/stores/memstore"
 	"github.com/retrysafe/retrysafe/stores/pgstore"
