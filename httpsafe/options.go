@@ -203,7 +203,7 @@ func (o Options) Validate() error {
 		fail("MaxKeyAge is %v; it must be at least 1ms (is the unit missing, as in 24*time.Hour?)", o.MaxKeyAge)
 	}
 	if err := validateTags(o.Tags); err != nil {
-		fail("%w", err)
+		fail("Tags: %w", err)
 	}
 	errs = append(errs, o.Fingerprint.err)
 	return errors.Join(errs...)

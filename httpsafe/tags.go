@@ -117,14 +117,14 @@ func (c *config) tags(r *http.Request, body []byte) retrysafe.Tags {
 func validateTags(tags map[string]TagPlace) error {
 	names := slices.Sorted(maps.Keys(tags))
 	if len(names) > retrysafe.MaxTags {
-		return fmt.Errorf("Tags has %d names, the limit is %d", len(names), retrysafe.MaxTags)
+		return fmt.Errorf("%d names, the limit is %d", len(names), retrysafe.MaxTags)
 	}
 	for _, name := range names {
 		if _, err := retrysafe.NewTags(map[string]string{name: "value"}); err != nil {
-			return fmt.Errorf("Tags: %s", strings.TrimPrefix(err.Error(), "retrysafe: "))
+			return errors.New(strings.TrimPrefix(err.Error(), "retrysafe: "))
 		}
 		if err := tags[name].Validate(); err != nil {
-			return fmt.Errorf("Tags: %s: %w", name, err)
+			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
 	return nil

@@ -71,7 +71,7 @@ func TestTagPlaces(t *testing.T) {
 		`httpsafe: Tags: the tag name "a b" is not`:     {"a b": {Pointer: "/a"}},
 		"httpsafe: Tags: a: a tag comes from one place": {"a": {}},
 		"httpsafe: Tags: b: a tag comes from one place": {"b": {Pointer: "/a", Header: "X"}},
-		"httpsafe: Tags has 5 names, the limit is 4":    {"a": {Query: "a"}, "b": {Query: "b"}, "c": {Query: "c"}, "d": {Query: "d"}, "e": {Query: "e"}},
+		"httpsafe: Tags: 5 names, the limit is 4":       {"a": {Query: "a"}, "b": {Query: "b"}, "c": {Query: "c"}, "d": {Query: "d"}, "e": {Query: "e"}},
 	} {
 		if err := (httpsafe.Options{Tags: tags}).Validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Validate with %v: got %v, want %q", tags, err, want)

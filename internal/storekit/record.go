@@ -25,7 +25,7 @@ type Record struct {
 	Omitted           bool
 	Fingerprint       retrysafe.Fingerprint
 	Tags              retrysafe.Tags // of the first claim
-	Meta, Body        []byte // nil where they were not read
+	Meta, Body        []byte         // nil where they were not read
 }
 
 // Keep is a Retention in microseconds.

@@ -260,8 +260,10 @@ func TestDecisionsOfPeople(t *testing.T) {
 		t.Fatal(err)
 	}
 	guard := retrysafe.New(store, retrysafe.Options{Observer: observer})
-	m.want(map[string]float64{"retrysafe.decisions{outcome=resolved}": 0, "retrysafe.decisions{outcome=purged}": 0,
-		"retrysafe.decisions{outcome=reopened}": 0})
+	m.want(map[string]float64{
+		"retrysafe.decisions{outcome=resolved}": 0, "retrysafe.decisions{outcome=purged}": 0,
+		"retrysafe.decisions{outcome=reopened}": 0,
+	})
 	_, err = guard.Do(t.Context(), request, func(context.Context, *retrysafe.Attempt) (retrysafe.Result, error) {
 		return retrysafe.Result{}, retrysafe.Unknown(errDown)
 	})

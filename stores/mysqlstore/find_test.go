@@ -353,10 +353,27 @@ func TestTagsOfProcedures(t *testing.T) {
 	s := openShop(t, nil)
 	long := strings.Repeat("ä", 64)
 	for i, pairs := range []map[string]string{
-		{}, {"order": "1234"}, {"order": "12", "customer": "Zoë & Söhne", "a.b-c_D": "x=y", "note.2": `it's "100%" \ a`},
-		{"a": "1", "b": "2", "c": "3", "d": "4", "e": "5"}, {"": "1"}, {"ö": "1"}, {"ſ": "1"}, {"a b": "1"}, {"a\n": "1"}, {`a"b`: "1"},
-		{strings.Repeat("n", 32): long}, {strings.Repeat("n", 33): "1"}, {"a": long + "1"}, {"a": ""}, {"a": "1\n2"},
-		{"a": "\x00"}, {"a": "1\u0085"}, {"a": "\x7f"}, {"a": " "}, {"a": "\u2028"}, {"a": "null"},
+		{},
+		{"order": "1234"},
+		{"order": "12", "customer": "Zoë & Söhne", "a.b-c_D": "x=y", "note.2": `it's "100%" \ a`},
+		{"a": "1", "b": "2", "c": "3", "d": "4", "e": "5"},
+		{"": "1"},
+		{"ö": "1"},
+		{"ſ": "1"},
+		{"a b": "1"},
+		{"a\n": "1"},
+		{`a"b`: "1"},
+		{strings.Repeat("n", 32): long},
+		{strings.Repeat("n", 33): "1"},
+		{"a": long + "1"},
+		{"a": ""},
+		{"a": "1\n2"},
+		{"a": "\x00"},
+		{"a": "1\u0085"},
+		{"a": "\x7f"},
+		{"a": " "},
+		{"a": "\u2028"},
+		{"a": "null"},
 	} {
 		tags, refused := retrysafe.NewTags(pairs)
 		id := fmt.Sprint("key ", i)

@@ -84,10 +84,10 @@ func TestMigrateBesideOlderPrograms(t *testing.T) {
 	}
 	execute(t, version4, "CALL {{add_days}} (8)")
 	claim := func(id string) {
-		execute(t, version4, strings.Replace(`INSERT IGNORE INTO {{claims}} (k, owner, keep_replay, keep_key, keep_audit, fingerprint,
+		execute(t, version4, strings.ReplaceAll(`INSERT IGNORE INTO {{claims}} (k, owner, keep_replay, keep_key, keep_audit, fingerprint,
 			scope, id, attempt, state, fence, first_fence, claimed_at, ends_at, sweep_at)
 			VALUES (UNHEX(MD5('name')), '', 1e9, 1e9, 1e9, '', 'scope', 'name', 1, 1, LAST_INSERT_ID({{now}}), fence, fence, fence + 1e9,
-			(ends_at + keep_key) DIV 60000000)`, "name", id, -1))
+			(ends_at + keep_key) DIV 60000000)`, "name", id))
 	}
 	claim("before")
 	tx, err := db.BeginTx(t.Context(), nil)

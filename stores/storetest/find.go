@@ -349,7 +349,8 @@ var sightingRules = []rule{
 				retrysafe.Sighting{Kind: retrysafe.SeenReplayed, Count: 4}, retrysafe.Sighting{Kind: retrysafe.SeenRefused, Count: 4})
 		}
 	}},
-	{"sightings-context", "AddSightings whose context has ended changes nothing, and fails with the context's error",
+	{
+		"sightings-context", "AddSightings whose context has ended changes nothing, and fails with the context's error",
 		func(k *kit) {
 			l := k.take("k")
 			err := k.store.(retrysafe.SightingKeeper).AddSightings(k.ended(), []retrysafe.KeySighting{
@@ -357,5 +358,6 @@ var sightingRules = []rule{
 			})
 			k.refused("AddSightings", err)
 			k.sightings(k.inspect("k", 1)[0])
-		}},
+		},
+	},
 }

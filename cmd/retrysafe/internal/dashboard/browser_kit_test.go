@@ -42,8 +42,10 @@ const patience = 9 * time.Minute
 // open starts a browser with an empty page.
 func open(t *testing.T) *browser {
 	t.Helper()
+	profile, err := os.MkdirTemp("", "retrysafe-browser-")
+	must(t, err)
 	command := exec.Command(servers.Chromium(t), "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars",
-		"--remote-debugging-pipe", "--user-data-dir="+t.TempDir(), "about:blank")
+		"--remote-debugging-pipe", "--user-data-dir="+profile, "about:blank")
 	in, to, err := os.Pipe()
 	must(t, err)
 	from, out, err := os.Pipe()
@@ -57,6 +59,12 @@ func open(t *testing.T) *browser {
 		_ = command.Wait()
 		to.Close()
 		from.Close()
+		for range 100 { // its children end a moment later, and still write
+			if os.RemoveAll(profile) == nil {
+				break
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
 	})
 	must(t, from.SetReadDeadline(time.Now().Add(patience)))
 	b := &browser{T: t, to: to, from: bufio.NewReaderSize(from, 1<<20)}

@@ -37,7 +37,7 @@ func parsePages() pages {
 // functions are what templates call.
 var functions = template.FuncMap{
 	"span":    span,
-	"clean":   func(text string) string { return cli.Clean(text) },
+	"clean":   cli.Clean,
 	"shorten": func(text string) string { return cli.Shorten(cli.Clean(text)) },
 	"tags":    keys.TagsText,
 	"when":    func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
