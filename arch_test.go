@@ -213,8 +213,8 @@ func TestLongTestsAreNamedSo(t *testing.T) {
 var givenOutside = []string{"proxy", "stores/shardstore", "observe/otelsafe"}
 
 // Constructors, which are functions with options that return a value, follow the rule of ARCHITECTURE.md. Seen to fail
-// with the client.NewEngine, httpclient.New and queuesafe.New that returned an error, and with "panics" taken out of the
-// comment of httpsafe.Middleware.
+// with the client.NewEngine, httpclient.New and queuesafe.New that returned an error, and with "panics" taken out of
+// the comment of httpsafe.Middleware.
 func TestConstructorsReportMistakesAlike(t *testing.T) {
 	outside := []string{"context.Context", "*sql.DB", "jetstream.JetStream", "*kgo.Client"}
 	for _, file := range goFiles(t) {

@@ -151,9 +151,9 @@ func (g *Guard) Policy() Policy { return g.policy }
 // Store returns the store that New was given.
 func (g *Guard) Store() Store { return g.store }
 
-// ChildKey derives the key ID for a downstream call of the operation that k names: the one that [Attempt.ChildKey] gives
-// in each attempt at it. Without [Options.ChildSecret] it is [Key.Child]. With one, it is HMAC-SHA-256 with the secret over
-// the text of [Key.Child], its first 32 hex digits.
+// ChildKey derives the key ID for a downstream call of the operation that k names: the one that [Attempt.ChildKey]
+// gives in each attempt at it. Without [Options.ChildSecret] it is [Key.Child]. With one, it is HMAC-SHA-256 with the
+// secret over the text of [Key.Child], its first 32 hex digits.
 func (g *Guard) ChildKey(k Key, name string) string { return k.childWith(g.childSecret, name) }
 
 // Do runs work at most once for r.Key, and answers every other request with the same key from the record.

@@ -99,7 +99,8 @@ const (
 	CompletionMissing
 	// AnswerDiscarded is reported when work that had completed its key in its own transaction, such as InTx, went on and
 	// returned an error, or its handler wrote to its response: callers get the answer that was committed. So it is if
-	// another process has completed the key with a success, and then answers that it has failed. Fence, Attempt, Took, Err.
+	// another process has completed the key with a success, and then answers that it has failed. Fence, Attempt, Took,
+	// Err.
 	AnswerDiscarded
 	// KeyReopened is reported when a key that had ended was reopened, so that its next retry runs the operation again
 	// (Guard.Reopen). Fence, Attempt: those of the attempt that had ended.

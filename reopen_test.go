@@ -3,6 +3,7 @@ package retrysafe_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -164,13 +165,15 @@ func TestReopenWithLostAnswers(t *testing.T) {
 	})
 }
 
-// The attempt that completed the key, whose answer was lost and which saves again after the reopening, ends nothing: the
-// retry runs. Seen to fail with memstore completing a record that was released.
+// The attempt that completed the key, whose answer was lost and which saves again after the reopening, ends nothing:
+// the retry runs. Seen to fail with memstore completing a record that was released.
 func TestReopenWhileAnAttemptSavesAgain(t *testing.T) {
 	bubble(t, retrysafe.Policy{}, func(k *kit) {
-		saved, down := make(chan struct{}), true
+		saved := make(chan struct{})
+		var isDown atomic.Bool
+		isDown.Store(true)
 		k.store.on("complete", func() (bool, error) {
-			if down {
+			if isDown.Load() {
 				select {
 				case <-saved:
 				default:
@@ -183,7 +186,7 @@ func TestReopenWhileAnAttemptSavesAgain(t *testing.T) {
 		go func() { _, _ = k.guard.Do(k.ctx, pay(), k.answer("paid")) }()
 		<-saved
 		k.reopen()
-		down = false
+		isDown.Store(false)
 		time.Sleep(time.Hour) // the background saves again
 		if known := k.stored(); known.State != retrysafe.Released {
 			k.Errorf("the key is %v", known.State)

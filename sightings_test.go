@@ -49,8 +49,8 @@ func saves(code int) retrysafe.Work {
 	}
 }
 
-// What retries find is counted by kind, and saved within a second, in one call. Seen to fail with each call of seen taken
-// out.
+// What retries find is counted by kind, and saved within a second, in one call. Seen to fail with each call of seen
+// taken out.
 func TestSightings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := &keeper{Store: memstore.New(memstore.Options{})}
@@ -144,8 +144,8 @@ func TestSightingsAtShutdown(t *testing.T) {
 	})
 }
 
-// A crowd of keys is saved in batches, a bounded number is remembered, and a store that fails costs requests nothing. Seen
-// to fail with maxCounted taken out of seen, and with no limit in takeBatch.
+// A crowd of keys is saved in batches, a bounded number is remembered, and a store that fails costs requests nothing.
+// Seen to fail with maxCounted taken out of seen, and with no limit in takeBatch.
 func TestSightingsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := &keeper{Store: memstore.New(memstore.Options{})}

@@ -81,8 +81,9 @@ type Store interface {
 
 // Sealer is implemented by stores that wrap another one and change the content of records before that one keeps it:
 // stores/cryptstore encrypts it. A transaction of the work that completes the attempt in the inner store (InTx,
-// CompleteTx) bypasses the wrapper, so the Guard calls each Sealer among its store and those inside of it, the outermost
-// first. It finds them by methods Unwrap() Store and StoreOf(Key) Store, which every wrapper around a Sealer needs.
+// CompleteTx) bypasses the wrapper, so the Guard calls each Sealer among its store and those inside of it, the
+// outermost first. It finds them by methods Unwrap() Store and StoreOf(Key) Store, which every wrapper around a Sealer
+// needs.
 //
 // Both methods leave their arguments unchanged. An error leaves the attempt uncompleted.
 type Sealer interface {
@@ -127,7 +128,8 @@ func inside(s Store, k Key) Store {
 	return nil
 }
 
-// ClaimParams are the arguments of [Store.Claim]. All fields but TakeOver and Tags are required; Fingerprint may be empty.
+// ClaimParams are the arguments of [Store.Claim]. All fields but TakeOver and Tags are required; Fingerprint may be
+// empty.
 type ClaimParams struct {
 	Key Key
 	// Fingerprint of the request. Stores compare it byte for byte.
@@ -194,11 +196,11 @@ type Lease struct {
 }
 
 // Token returns the lease as text, for a service in another process that completes the key through SQL: "v1." and the
-// base64url form, without padding, of the key's Digest (16 bytes), Owner (16 bytes) and Fence (8 bytes, big-endian). The
-// key cannot be read back from it. It is "" for the lease of an attempt that is not protected.
+// base64url form, without padding, of the key's Digest (16 bytes), Owner (16 bytes) and Fence (8 bytes, big-endian).
+// The key cannot be read back from it. It is "" for the lease of an attempt that is not protected.
 //
-// A token is a capability: whoever has it can complete, release or extend the key until the attempt ends. Give it to the
-// service that does the work and to nobody else; keep it out of logs and out of answers to clients.
+// A token is a capability: whoever has it can complete, release or extend the key until the attempt ends. Give it to
+// the service that does the work and to nobody else; keep it out of logs and out of answers to clients.
 func (l Lease) Token() string {
 	if l.Fence == 0 {
 		return ""
@@ -281,8 +283,8 @@ type FullScanner interface {
 	ScansFully() bool
 }
 
-// Sizer is implemented by stores whose server knows how large they are, so that it need not read the records: those that
-// are a [FullScanner].
+// Sizer is implemented by stores whose server knows how large they are, so that it need not read the records: those
+// that are a [FullScanner].
 type Sizer interface {
 	// Size returns how many entries the server has for the store, and the bytes that they take. Its cost does not grow
 	// with their number. Entries are what the server counts, such as keys, messages or items: at least one for each
@@ -291,8 +293,8 @@ type Sizer interface {
 	Size(ctx context.Context) (entries, bytes int64, err error)
 }
 
-// Walker is implemented by Inspectors whose List reads every record, so that a listing of all pages would cost the square
-// of their number.
+// Walker is implemented by Inspectors whose List reads every record, so that a listing of all pages would cost the
+// square of their number.
 type Walker interface {
 	// Walk calls visit for each record that List shows, in any order, until visit returns an error, which Walk returns. It
 	// passes over the store once. A record that changes meanwhile, or did a moment before, may come twice, first as it was

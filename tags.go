@@ -22,13 +22,14 @@ const (
 )
 
 // Tags are name–value pairs by which people find a key that they do not know: order=1234, customer=alice. Records keep
-// them in the clear, and support tools show them: do not make one of a secret. The zero Tags has none. Tags with the same
-// pairs are equal.
+// them in the clear, and support tools show them: do not make one of a secret. The zero Tags has none. Tags with the
+// same pairs are equal.
 type Tags struct {
 	text string // name=value, a line for each, sorted
 }
 
-// NewTags returns the tags with these names and values. It returns an error that names the first pair that cannot be one.
+// NewTags returns the tags with these names and values. It returns an error that names the first pair that cannot be
+// one.
 func NewTags(pairs map[string]string) (Tags, error) {
 	if len(pairs) > MaxTags {
 		return Tags{}, fmt.Errorf("retrysafe: %d tags, the limit is %d", len(pairs), MaxTags)
@@ -193,8 +194,8 @@ type KeySighting struct {
 	Sighting
 }
 
-// SightingKeeper is implemented by stores that keep how often keys were seen again. A Guard gives it what it has counted,
-// once a second. It takes no part in claims.
+// SightingKeeper is implemented by stores that keep how often keys were seen again. A Guard gives it what it has
+// counted, once a second. It takes no part in claims.
 type SightingKeeper interface {
 	// AddSightings adds counts to records: to Count what is given, First and Last become the earliest and the latest, and
 	// Code that of the latest. Inspect shows the sums as Record.Sightings, and they go with the record. Those of records

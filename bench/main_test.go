@@ -179,10 +179,9 @@ func TestTheBinaryIsSmall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// pgx, OpenTelemetry with the Prometheus exporter, gRPC for the probe, and the SDK of AWS brought most of them.
-	// The exporter of traces (OTLP over HTTP) brought the last 6: its protocol's messages import gRPC-Gateway and genproto's
-	// api, although nothing of them is called.
-	// The last 2 are Tink, for encryption, and the package around it.
+	// pgx, OpenTelemetry with the Prometheus exporter, gRPC for the probe, and the SDK of AWS brought most of them. The
+	// exporter of traces (OTLP over HTTP) brought the last 6: its protocol's messages import gRPC-Gateway and genproto's
+	// api, although nothing of them is called. The last 2 are Tink, for encryption, and the package around it.
 	const mostModules = 84
 	if len(info.Deps) > mostModules {
 		t.Errorf("it links %d modules, want at most %d", len(info.Deps), mostModules)

@@ -92,9 +92,9 @@ func (x *exchange) serve() {
 
 // do asks the guard and answers. A panic of the handler continues when the guard has recorded it.
 //
-// ctx ends when the client has closed its connection, and also when it has only closed its sending half and still reads.
-// Either way the request has arrived: it is claimed and runs, but does not wait for another attempt. To stop in the
-// middle of a claim would also leave the key taken by nobody until that is undone.
+// ctx ends when the client has closed its connection, and also when it has only closed its sending half and still
+// reads. Either way the request has arrived: it is claimed and runs, but does not wait for another attempt. To stop in
+// the middle of a claim would also leave the key taken by nobody until that is undone.
 func (x *exchange) do(ctx context.Context) {
 	x.request.WaitContext = ctx
 	claims := context.WithoutCancel(ctx)

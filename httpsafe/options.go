@@ -45,8 +45,8 @@ type Options struct {
 	Fingerprint FingerprintMethod
 	// FingerprintHeaders are compared too, besides the headers that always are.
 	FingerprintHeaders []string
-	// AnyHost leaves the host out of what is compared, for clients that fall back from one host of a service to another, as
-	// from api-eu to api. All of these hosts must mean the same by a request. Default: the host is compared.
+	// AnyHost leaves the host out of what is compared, for clients that fall back from one host of a service to another,
+	// as from api-eu to api. All of these hosts must mean the same by a request. Default: the host is compared.
 	AnyHost bool
 	// FingerprintVersion is recorded with each fingerprint. Requests are not compared with records of another version,
 	// and FingerprintVersionOf tells a ReconcileFunc which version an abandoned attempt had. It consists of letters,
@@ -54,10 +54,10 @@ type Options struct {
 	FingerprintVersion string
 	// Secret makes fingerprints HMACs, so that a reader of the store cannot guess requests from them. Default: none.
 	Secret []byte
-	// Tags say, for each tag's name, where its value is in a request, so that people find the key by the number of an order:
-	// see retrysafe.Tags. A value that is missing, longer than retrysafe.MaxTagValueBytes or not a text that a tag may
-	// have is left out. The tags of the first request with a key are kept, if the store is a retrysafe.Finder. Default:
-	// none.
+	// Tags say, for each tag's name, where its value is in a request, so that people find the key by the number of an
+	// order: see retrysafe.Tags. A value that is missing, longer than retrysafe.MaxTagValueBytes or not a text that a tag
+	// may have is left out. The tags of the first request with a key are kept, if the store is a retrysafe.Finder.
+	// Default: none.
 	Tags map[string]TagPlace
 	// MaxRequestBody limits bodies that are read for a fingerprint or a key, in bytes. Longer ones are refused with
 	// 413. Default 1 MiB.

@@ -15,8 +15,9 @@ import (
 
 // TagPlace is where the value of a tag is in a request: in one of four places.
 type TagPlace struct {
-	// Pointer is a JSON pointer (RFC 6901) into the body: "/order/id". It gives a string, or the JSON text of another value
-	// that is not null, and finds nothing in a body that is not read for the comparison of requests (FingerprintNone).
+	// Pointer is a JSON pointer (RFC 6901) into the body: "/order/id". It gives a string, or the JSON text of another
+	// value that is not null, and finds nothing in a body that is not read for the comparison of requests
+	// (FingerprintNone).
 	Pointer string
 	// Header is the name of a header field. The first of several counts.
 	Header string

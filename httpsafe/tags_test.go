@@ -12,8 +12,8 @@ import (
 	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
-// Tags are taken from each place. What is missing, or can be no tag, is left out, and no request is refused for it. Seen
-// to fail with each case of value taken out, and with the check of single values taken out of tags.
+// Tags are taken from each place. What is missing, or can be no tag, is left out, and no request is refused for it.
+// Seen to fail with each case of value taken out, and with the check of single values taken out of tags.
 func TestTags(t *testing.T) {
 	tags := map[string]httpsafe.TagPlace{
 		"order": {Pointer: "/order/id"}, "customer": {Header: "X-Customer"}, "shop": {PathValue: "shop"}, "page": {Query: "p"},

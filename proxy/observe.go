@@ -12,8 +12,8 @@ import (
 	"github.com/retrysafe/retrysafe/httpsafe"
 )
 
-// Observer is told when a request with a key is forwarded, and, after it was answered, what became of it. It is called by
-// many goroutines at once and must not block.
+// Observer is told when a request with a key is forwarded, and, after it was answered, what became of it. It is called
+// by many goroutines at once and must not block.
 type Observer interface {
 	Observe(ctx context.Context, e Event)
 }
@@ -24,13 +24,15 @@ type ObserverFunc func(ctx context.Context, e Event)
 // Observe calls f.
 func (f ObserverFunc) Observe(ctx context.Context, e Event) { f(ctx, e) }
 
-// TraceFunc is called when a request that seems to have a key has found its route, before its caller is identified. It may
-// change the header of r, which is what the upstream gets; the Traceparent is saved with the answer too. end is called
-// once with what became of the request. Its Kind is 0 without a Refusal if the request had no key and was forwarded.
+// TraceFunc is called when a request that seems to have a key has found its route, before its caller is identified. It
+// may change the header of r, which is what the upstream gets; the Traceparent is saved with the answer too. end is
+// called once with what became of the request. Its Kind is 0 without a Refusal if the request had no key and was
+// forwarded.
 type TraceFunc func(r *http.Request) (end func(Event))
 
 // Event is what became of one request that came with a key, or that was refused for want of one. It holds neither the
-// key nor anything else that the client sent, apart from the method, the path, and the scope if that is a header's value.
+// key nor anything else that the client sent, apart from the method, the path, and the scope if that is a header's
+// value.
 type Event struct {
 	// Begun says that an attempt begins, and nothing became of it yet. If the process is killed, this is the last event of
 	// the request. Status, Took and Err are zero.
@@ -47,8 +49,8 @@ type Event struct {
 	Status int
 	// Key is zero if there was none.
 	Key retrysafe.Digest
-	// Scope is that of the key, or that of the caller if there was no key; empty if all callers share one, or if the caller
-	// is unknown.
+	// Scope is that of the key, or that of the caller if there was no key; empty if all callers share one, or if the
+	// caller is unknown.
 	Scope   string
 	Attempt int
 	// Took is the time from the request's arrival to the end of its answer.

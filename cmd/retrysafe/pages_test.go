@@ -289,8 +289,8 @@ func TestTestsOfThePagesExist(t *testing.T) {
 	}
 }
 
-// A link of a Markdown file in the repository leads to a file or folder, and what follows # to a heading of it. The notes
-// of bench/compare are parts of pages in docs/compare.
+// A link of a Markdown file in the repository leads to a file or folder, and what follows # to a heading of it. The
+// notes of bench/compare are parts of pages in docs/compare.
 //
 // Seen to fail with "getting-starter-proxy.md" and with "choosing-a-store.md#costs" in README.md.
 func TestLinksOfThePagesExist(t *testing.T) {

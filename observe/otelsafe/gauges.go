@@ -45,7 +45,8 @@ func (g storeGauges) ofScan() []metric.Observable {
 	return []metric.Observable{g.records, g.projected, g.age, g.scanAge, g.unread}
 }
 
-// showSize passes what a server knows of its store to the SDK. The store counts as unread after a scan that failed, too.
+// showSize passes what a server knows of its store to the SDK. The store counts as unread after a scan that failed,
+// too.
 func (g storeGauges) showSize(to metric.Observer, s size, at time.Time, failed, scanFailed bool) {
 	switch {
 	case failed:

@@ -10,8 +10,8 @@ import (
 // NewGuard returns a Guard that keeps its records in s, as retrysafe.New does, with all traces and metrics of the Guard
 // and of its store. It is New, Instrument, WatchStore and WatchGuard in one call; a store that is no
 // retrysafe.Inspector, or that would read every record for each reading (retrysafe.FullScanner) and is no
-// retrysafe.Sizer, is not watched. An Observer in guarded is told of each event too. Call stop after the Guard's Shutdown
-// and before s is closed.
+// retrysafe.Sizer, is not watched. An Observer in guarded is told of each event too. Call stop after the Guard's
+// Shutdown and before s is closed.
 //
 // NewGuard returns the error of the MeterProvider if it cannot create an instrument. The policy must be valid, as for
 // retrysafe.New. Call the four functions instead to set WatchOptions.

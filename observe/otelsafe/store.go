@@ -9,9 +9,10 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// Instrument returns a Store that measures how long each call to s takes, by outcome, and how long keys are waited
-// for if s is a retrysafe.Watcher. It is a Watcher, a Sweeper or an Inspector exactly if s is one. Other methods of s,
-// such as those of a retrysafe.Purger, a Finder or a SightingKeeper, are reached by its method Unwrap. It returns the error of the MeterProvider if it cannot create an instrument.
+// Instrument returns a Store that measures how long each call to s takes, by outcome, and how long keys are waited for
+// if s is a retrysafe.Watcher. It is a Watcher, a Sweeper or an Inspector exactly if s is one. Other methods of s, such
+// as those of a retrysafe.Purger, a Finder or a SightingKeeper, are reached by its method Unwrap. It returns the error
+// of the MeterProvider if it cannot create an instrument.
 func Instrument(s retrysafe.Store, o Options) (retrysafe.Store, error) {
 	m := meterOf(o.MeterProvider)
 	measured := &store{Store: s, duration: m.histogram("retrysafe.store.call.duration",

@@ -24,9 +24,9 @@ type PendingAger interface {
 // Ages come from PendingAges if the store is a PendingAger; otherwise from the newest 1000 pending records, and the
 // metric retrysafe.pending.unread is the number of older ones, which are left out.
 //
-// Of a store that is a retrysafe.FullScanner and scans fully, it exports what a retrysafe.Sizer knows: entries and bytes.
-// The rest takes scans: see WatchOptions.ScanEvery. If the store is no Sizer, and ScanEvery is not set, WatchStore exports
-// nothing.
+// Of a store that is a retrysafe.FullScanner and scans fully, it exports what a retrysafe.Sizer knows: entries and
+// bytes. The rest takes scans: see WatchOptions.ScanEvery. If the store is no Sizer, and ScanEvery is not set,
+// WatchStore exports nothing.
 func WatchStore(i retrysafe.Inspector, o WatchOptions) (stop func() error, err error) {
 	m := meterOf(o.MeterProvider)
 	gauges := newStoreGauges(m)

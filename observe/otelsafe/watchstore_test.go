@@ -68,7 +68,8 @@ const (
 	projected  = "retrysafe.store.projected_records"
 )
 
-// Seen to fail with abandoned records counted as in flight too, with two states exchanged, and with UnknownFunc not called.
+// Seen to fail with abandoned records counted as in flight too, with two states exchanged, and with UnknownFunc not
+// called.
 func TestRecordsByState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memstore.New(memstore.Options{})

@@ -53,8 +53,8 @@ func (s *Store) as() retrysafe.Store {
 	return s
 }
 
-// inspected is a Store whose inner store can be read and listed. It is no LeaseEnder, which few stores are: a Guard finds
-// that one by Unwrap.
+// inspected is a Store whose inner store can be read and listed. It is no LeaseEnder, which few stores are: a Guard
+// finds that one by Unwrap.
 type inspected struct {
 	*Store
 	inspector retrysafe.Inspector
@@ -68,8 +68,8 @@ var (
 	_ retrysafe.RiskReporter = (*inspected)(nil)
 )
 
-// Inspect implements [retrysafe.Inspector]. If content cannot be decrypted, it returns the records without that content,
-// and an error that wraps [retrysafe.ErrUnreadable].
+// Inspect implements [retrysafe.Inspector]. If content cannot be decrypted, it returns the records without that
+// content, and an error that wraps [retrysafe.ErrUnreadable].
 func (s *inspected) Inspect(ctx context.Context, d retrysafe.Digest) ([]retrysafe.Record, error) {
 	found, err := s.inspector.Inspect(ctx, d)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
-// A claim, a completion and a replay, with the memstore alone and encrypted, in turns, so that a busy machine slows both.
-// The metric x is how much longer the encrypted ones took.
+// A claim, a completion and a replay, with the memstore alone and encrypted, in turns, so that a busy machine slows
+// both. The metric x is how much longer the encrypted ones took.
 func BenchmarkEncryptedAgainstPlain(b *testing.B) {
 	for _, size := range []int{200, 4 << 10, 64 << 10} {
 		b.Run(fmt.Sprint(size, " bytes"), func(b *testing.B) {

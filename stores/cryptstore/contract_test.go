@@ -64,8 +64,8 @@ func (f *file) open(t testing.TB) retrysafe.Store {
 	return cryptstore.New(inner, f.keys, cryptstore.Options{})
 }
 
-// agedBy returns options with which time passes in a file as a test says. The field belongs to the tests of sqlitestore,
-// and no program can set it.
+// agedBy returns options with which time passes in a file as a test says. The field belongs to the tests of
+// sqlitestore, and no program can set it.
 func agedBy(passed *atomic.Int64) (o sqlitestore.Options) {
 	field := reflect.ValueOf(&o).Elem().FieldByName("aged")
 	*(**atomic.Int64)(unsafe.Pointer(field.UnsafeAddr())) = passed

@@ -43,10 +43,10 @@
 //
 // # Keys
 //
-// New takes any AEAD of Tink. A [Keyring] is one whose keyset can be replaced while it is in use. Rotation adds a key to
-// the keyset of every process, then makes it the primary one, with which all of them encrypt, and removes the old one
-// after the longest retention: docs/encryption.md has the commands. A keyset that a key management service encrypts is
-// decrypted by the program before ParseKeyset; aead.NewKMSEnvelopeAEAD2 of Tink has a key for each value instead, at
+// New takes any AEAD of Tink. A [Keyring] is one whose keyset can be replaced while it is in use. Rotation adds a key
+// to the keyset of every process, then makes it the primary one, with which all of them encrypt, and removes the old
+// one after the longest retention: docs/encryption.md has the commands. A keyset that a key management service encrypts
+// is decrypted by the program before ParseKeyset; aead.NewKMSEnvelopeAEAD2 of Tink has a key for each value instead, at
 // the price of a call for each.
 //
 // design.md in the folder of this package says why it is built so and what its files are.

@@ -12,8 +12,8 @@ import (
 	"github.com/tink-crypto/tink-go/v2/tink"
 )
 
-// Keyset is a set of keys: all of them decrypt, and one, the primary key, encrypts. It does not change; Add, Promote and
-// Remove return another one. It prints without the keys.
+// Keyset is a set of keys: all of them decrypt, and one, the primary key, encrypts. It does not change; Add, Promote
+// and Remove return another one. It prints without the keys.
 type Keyset struct {
 	handle *keyset.Handle
 	aead   tink.AEAD
@@ -32,9 +32,9 @@ func NewKeyset() (*Keyset, error) {
 	return made(m)
 }
 
-// ParseKeyset reads a keyset from the JSON that Tink and [Keyset.JSON] write. It returns an error if the text is another
-// one, or has no primary key, or has keys for something else than encryption with associated data (AEAD). The error
-// has nothing of the text.
+// ParseKeyset reads a keyset from the JSON that Tink and [Keyset.JSON] write. It returns an error if the text is
+// another one, or has no primary key, or has keys for something else than encryption with associated data (AEAD). The
+// error has nothing of the text.
 func ParseKeyset(text []byte) (*Keyset, error) {
 	handle, err := insecurecleartextkeyset.Read(keyset.NewJSONReader(bytes.NewReader(text)))
 	if err != nil {
@@ -60,7 +60,7 @@ func of(handle *keyset.Handle) (*Keyset, error) {
 	return &Keyset{handle, primitive}, nil
 }
 
-// JSON returns the keyset as text, with the keys in the clear: whoever can read it can read every answer.
+// JSON returns the keyset as text, with the keys in the clear: a reader of it can read every answer.
 func (k *Keyset) JSON() ([]byte, error) {
 	var text bytes.Buffer
 	err := insecurecleartextkeyset.Write(k.handle, keyset.NewJSONWriter(&text))
@@ -114,8 +114,8 @@ func (k *Keyset) Promote(id uint32) (*Keyset, error) {
 	return made(m)
 }
 
-// Remove returns the keyset without this key: what it has encrypted cannot be read any more. It returns an error if there
-// is no such key, or if it is the primary one.
+// Remove returns the keyset without this key: what it has encrypted cannot be read any more. It returns an error if
+// there is no such key, or if it is the primary one.
 func (k *Keyset) Remove(id uint32) (*Keyset, error) {
 	m := keyset.NewManagerFromHandle(k.handle)
 	if err := m.Delete(id); err != nil {

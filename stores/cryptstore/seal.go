@@ -10,8 +10,8 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// marker begins all that is encrypted. Its first byte occurs in no UTF-8, so that no JSON and no text begins with it; the
-// last one is the version of the format. Plaintext of a service that begins with it all the same is refused, never
+// marker begins all that is encrypted. Its first byte occurs in no UTF-8, so that no JSON and no text begins with it;
+// the last one is the version of the format. Plaintext of a service that begins with it all the same is refused, never
 // returned: it does not decrypt.
 const marker = "\xf5retrysafe\x01"
 
@@ -31,8 +31,8 @@ const (
 	stepKind = 's'
 )
 
-// ofResult returns the place of Meta or Body in r. The rest of r belongs to it: a failure cannot be turned into a success,
-// nor one of the two be dropped.
+// ofResult returns the place of Meta or Body in r. The rest of r belongs to it: a failure cannot be turned into a
+// success, nor one of the two be dropped.
 func ofResult(kind byte, r retrysafe.Result) place {
 	var flags byte
 	for i, set := range []bool{r.Failed, r.Omitted, len(r.Meta) > 0, len(r.Body) > 0} {
@@ -100,8 +100,8 @@ func (s *Store) seal(k retrysafe.Key, at place, content []byte) ([]byte, error) 
 	return append([]byte(marker), encrypted...), nil
 }
 
-// open decrypts the content of a record. What it cannot decrypt it drops from the record, and returns an error that wraps
-// retrysafe.ErrUnreadable.
+// open decrypts the content of a record. What it cannot decrypt it drops from the record, and returns an error that
+// wraps retrysafe.ErrUnreadable.
 func (s *Store) open(r *retrysafe.Record) error {
 	d, stored := r.Key.Digest(), r.Result
 	var metaErr, bodyErr error

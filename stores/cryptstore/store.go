@@ -23,7 +23,7 @@ type Plaintext uint8
 
 const (
 	// PlaintextRefused has a claim of a record whose content is not encrypted fail with retrysafe.ErrUnreadable. It is
-	// the setting for good, because whoever can write to the database could otherwise make up answers.
+	// the setting for good, because an account that can write to the database could otherwise make up answers.
 	PlaintextRefused Plaintext = iota
 	// PlaintextAccepted reads content that is not encrypted: of before encryption was switched on, or written by a service
 	// itself through SQL functions.
@@ -45,9 +45,9 @@ var (
 	_ retrysafe.Sealer = (*Store)(nil)
 )
 
-// New returns a *Store over inner that encrypts with keys, with the methods of Sweeper, Watcher and Inspector that inner
-// has. An Inspector comes with those of FullScanner, Walker, RiskReporter and Purger; Purge returns errors.ErrUnsupported
-// if inner is no Purger.
+// New returns a *Store over inner that encrypts with keys, with the methods of Sweeper, Watcher and Inspector that
+// inner has. An Inspector comes with those of FullScanner, Walker, RiskReporter and Purger; Purge returns
+// errors.ErrUnsupported if inner is no Purger.
 //
 // It panics if inner or keys is nil, or if Options.Plaintext is none of the three, because these are mistakes in the
 // program.

@@ -80,9 +80,9 @@ func ways(s *sqlitestore.Store, db *sql.DB) map[string]retrysafe.Work {
 	}
 }
 
-// However an answer gets into the file, its bytes are in none of the files, and a retry gets it; without encryption they
-// are there. Seen to fail with SealResult returning r, with SealStep returning step, and with seal taken out of complete in
-// control.go.
+// However an answer gets into the file, its bytes are in none of the files, and a retry gets it; without encryption
+// they are there. Seen to fail with SealResult returning r, with SealStep returning step, and with seal taken out of
+// complete in control.go.
 func TestTheFileHasNoAnswer(t *testing.T) {
 	for _, encrypted := range []bool{true, false} {
 		path := filepath.Join(t.TempDir(), "store.db")
@@ -159,9 +159,8 @@ func (c *changed) Inspect(ctx context.Context, d retrysafe.Digest) ([]retrysafe.
 	return found, err
 }
 
-// A ciphertext is good in its place only, and nothing else in it. Seen to fail with the digest and with the kind taken out
-// of place.data. The Guard runs nothing for such a key, and
-// fails with both errors.
+// A ciphertext is good in its place only, and nothing else in it. Seen to fail with the digest and with the kind taken
+// out of place.data. The Guard runs nothing for such a key, and fails with both errors.
 func TestAChangedRecordIsUnreadable(t *testing.T) {
 	inner := &changed{Store: memstore.New(memstore.Options{})}
 	keys := cryptstore.NewKeyring(newKeyset(t))
@@ -290,8 +289,8 @@ func TestPlaintext(t *testing.T) {
 	}
 }
 
-// People's decisions stay readable without the key, and an answer that nobody can read can be purged: then a retry is told
-// that the work is done.
+// People's decisions stay readable without the key, and an answer that nobody can read can be purged: then a retry is
+// told that the work is done.
 func TestTheTrailIsReadableAndPurgeNeedsNoKey(t *testing.T) {
 	inner := memstore.New(memstore.Options{})
 	guard := retrysafe.New(encrypt(t, inner), retrysafe.Options{})

@@ -245,8 +245,8 @@ func count(stats *retrysafe.Stats, i item, now storekit.Instant) error {
 
 // Size returns the number of items in the table and the bytes that they take, as DynamoDB describes the table
 // (DescribeTable): it updates both about every six hours, and charges nothing for them. A record is one item, and one
-// more for each part of a long answer, for long steps, and for an older record of the same key; expired items count until
-// DynamoDB or a sweep deletes them.
+// more for each part of a long answer, for long steps, and for an older record of the same key; expired items count
+// until DynamoDB or a sweep deletes them.
 func (s *Store) Size(ctx context.Context) (entries, bytes int64, err error) {
 	table, err := s.describe(ctx)
 	if err != nil {

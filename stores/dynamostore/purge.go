@@ -81,8 +81,8 @@ func (r *record) inTrail(part string) bool {
 	})
 }
 
-// dropContent drops what the record says beside the steps, and ends its Replay window, so that no process whose clock is
-// behind replays an answer that is gone. ok is false if the record has changed since it was read.
+// dropContent drops what the record says beside the steps, and ends its Replay window, so that no process whose clock
+// is behind replays an answer that is gone. ok is false if the record has changed since it was read.
 func (s *Store) dropContent(ctx context.Context, r *record, steps []savedStep) (ok bool, err error) {
 	w := write{
 		update: "SET kr = :zero, ve = ve + :one", condition: sameVersion,

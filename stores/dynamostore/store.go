@@ -63,8 +63,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Store implements retrysafe.Store, Sweeper, Inspector, Walker, Purger and RiskReporter. It is safe for concurrent use. It
-// starts no goroutine, and needs no Close.
+// Store implements retrysafe.Store, Sweeper, Inspector, Walker, Purger and RiskReporter. It is safe for concurrent use.
+// It starts no goroutine, and needs no Close.
 //
 // It is not a Watcher, because DynamoDB cannot notify: requests that wait for another attempt poll.
 type Store struct {

@@ -53,8 +53,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Store implements retrysafe.Store, Sweeper, Watcher, Inspector, Finder, SightingKeeper, Purger and Reopener. It is safe
-// for concurrent use.
+// Store implements retrysafe.Store, Sweeper, Watcher, Inspector, Finder, SightingKeeper, Purger and Reopener. It is
+// safe for concurrent use.
 //
 // At its limits it refuses new keys with retrysafe.ErrStoreFull, and never deletes a record early. Each new key sweeps
 // two records that are due, so that a Store does not grow even if Sweep is never called.

@@ -8,8 +8,8 @@ import (
 	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
-// What Reopen drops no longer counts, and the answer of the next attempt is swept in time, although that of the first one
-// was swept before. Seen to fail with changed taken out of Reopen, and with swept left as it was.
+// What Reopen drops no longer counts, and the answer of the next attempt is swept in time, although that of the first
+// one was swept before. Seen to fail with changed taken out of Reopen, and with swept left as it was.
 func TestReopenGivesMemoryBack(t *testing.T) {
 	s, clock := open(memstore.Options{})
 	keep := retrysafe.Retention{Replay: time.Hour, Audit: time.Hour, Key: 10 * time.Hour}

@@ -7,8 +7,8 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// An account that may read the view alone sees the counts of the last day and nothing of yesterday, and the server finds
-// the rows by an index.
+// An account that may read the view alone sees the counts of the last day and nothing of yesterday, and the server
+// finds the rows by an index.
 func TestActivity(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)

@@ -52,8 +52,8 @@ func granted(t *testing.T, server *servers.MariaDB) (owner *Store, app string) {
 	return openOn(t, db, Options{}), app
 }
 
-// What an account with the grants cannot do. Seen to fail with UPDATE on results and on tags in grants.sql, with INSERT on
-// migrations, and with the limit of 14 days taken out of the procedure.
+// What an account with the grants cannot do. Seen to fail with UPDATE on results and on tags in grants.sql, with INSERT
+// on migrations, and with the limit of 14 days taken out of the procedure.
 func TestGrantsAreNoMore(t *testing.T) {
 	t.Parallel()
 	owner, app := granted(t, shared.Get(t))

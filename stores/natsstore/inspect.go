@@ -107,8 +107,8 @@ func (s *Store) scanUntilCurrent(ctx context.Context, begin func(), visit visito
 	}
 }
 
-// scan visits each record that people may read. The server that it reads from may be behind the leader: scan goes on until
-// it has seen what the leader had when it began. It is not current if a record was visited as it was before that.
+// scan visits each record that people may read. The server that it reads from may be behind the leader: scan goes on
+// until it has seen what the leader had when it began. It is not current if a record was visited as it was before that.
 func (s *Store) scan(ctx context.Context, visit visitor) (current bool, err error) {
 	r, err := s.clock.ask(ctx)
 	if err != nil {

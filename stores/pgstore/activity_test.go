@@ -10,8 +10,8 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// Each column counts what the reference says, a record of yesterday counts nowhere, and a role that may read the view alone
-// may read it.
+// Each column counts what the reference says, a record of yesterday counts nowhere, and a role that may read the view
+// alone may read it.
 func TestActivity(t *testing.T) {
 	t.Parallel()
 	database := shared.Get(t).Database(t)
@@ -65,8 +65,8 @@ func TestActivity(t *testing.T) {
 	}
 }
 
-// Among many old records the view reads those of the last day alone, by the index of the first fence, whether or not the
-// table was analysed.
+// Among many old records the view reads those of the last day alone, by the index of the first fence, whether or not
+// the table was analysed.
 func TestActivityUsesTheIndex(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)

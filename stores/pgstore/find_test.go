@@ -87,8 +87,8 @@ func rowsOf(t *testing.T, s *Store) string {
 	return value[string](t, s, "SELECT concat((SELECT count(*) FROM {{schema}}.tags), ' ', (SELECT count(*) FROM {{schema}}.sightings))")
 }
 
-// What finds a record and what was seen of it go with it: when it is swept, when its key starts anew, and when its answer
-// may be read no more; not while people may read it.
+// What finds a record and what was seen of it go with it: when it is swept, when its key starts anew, and when its
+// answer may be read no more; not while people may read it.
 //
 // Seen to fail with "false AND" in the condition of the trigger tags_of_new.
 func TestTagsAndSightingsGoWithTheirRecord(t *testing.T) {

@@ -19,8 +19,8 @@ import (
 )
 
 // A service that stands still between complete and COMMIT holds up no other key, and not the functions: they say that
-// its key is in flight, also once its lease has run out and another attempt wants it. A program in Go waits a second for
-// it, and not for others. After COMMIT all get the answer, and a late heartbeat learns that the lease has ended.
+// its key is in flight, also once its lease has run out and another attempt wants it. A program in Go waits a second
+// for it, and not for others. After COMMIT all get the answer, and a late heartbeat learns that the lease has ended.
 //
 // Seen to fail with SET lock_timeout taken out of claim: it waited until the context ended.
 func TestOpenCompletionHoldsUpItsKeyOnly(t *testing.T) {

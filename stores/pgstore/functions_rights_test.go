@@ -153,8 +153,8 @@ func TestServiceMayDoNothingElse(t *testing.T) {
 // Rights that a service has been given too many of are taken back with its grants, and those that ALTER DEFAULT
 // PRIVILEGES gives are taken from each new partition. A role that owns the tables keeps them.
 //
-// Seen to fail with each REVOKE taken out of service_grants.sql, with owner_only taken out of add_days, with the condition
-// about the owner taken out, and with older and the partitions taken out of wide_rights.sql.
+// Seen to fail with each REVOKE taken out of service_grants.sql, with owner_only taken out of add_days, with the
+// condition about the owner taken out, and with older and the partitions taken out of wide_rights.sql.
 func TestServiceLosesWhatItHadTooMuch(t *testing.T) {
 	t.Parallel()
 	super, service := serviceDatabase(t)
@@ -222,8 +222,8 @@ func TestServiceLosesWhatItHadTooMuch(t *testing.T) {
 	_ = one[string](t, service, "SELECT lease FROM keys.claim('shop', 'order-17')")
 }
 
-// The functions find nothing of the caller's in place of what they mean, and run nothing of it with their owner's rights:
-// neither by search_path, nor by temporary tables, operators, casts or settings.
+// The functions find nothing of the caller's in place of what they mean, and run nothing of it with their owner's
+// rights: neither by search_path, nor by temporary tables, operators, casts or settings.
 //
 // Seen to fail with SET search_path taken out of the functions.
 func TestServiceCannotBendTheFunctions(t *testing.T) {

@@ -7,8 +7,8 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// Keys of others do not count, but for the error of the sample. A database of the store's own is counted exactly, and its
-// memory is what MEMORY USAGE says.
+// Keys of others do not count, but for the error of the sample. A database of the store's own is counted exactly, and
+// its memory is what MEMORY USAGE says.
 func TestSize(t *testing.T) {
 	t.Parallel()
 	r := startSet(t, nil)

@@ -13,8 +13,9 @@
 // Every process must use the same names. Each call goes to one shard; a shard that is down takes its own keys down and
 // no others, and the error names it.
 //
-// Watch, Inspect and Purge ask the shard of the key; List and Find merge the listings of all shards, Stats adds them up,
-// and Sweep sweeps one after the other. What a shard cannot do returns an error that is errors.ErrUnsupported and names it.
+// Watch, Inspect and Purge ask the shard of the key; List and Find merge the listings of all shards, Stats adds them
+// up, and Sweep sweeps one after the other. What a shard cannot do returns an error that is errors.ErrUnsupported and
+// names it.
 //
 // # Moving keys
 //

@@ -166,8 +166,9 @@ func (s *shard) purge(ctx context.Context, d retrysafe.Digest, step retrysafe.St
 	return s.explain(purger.Purge(ctx, d, step))
 }
 
-// Size adds up the sizes of the shards, during a move of all; of a shard that is not a [retrysafe.Sizer], and that counts
-// its records without reading all of them, what Stats returns. It returns errors.ErrUnsupported if a shard can do neither.
+// Size adds up the sizes of the shards, during a move of all; of a shard that is not a [retrysafe.Sizer], and that
+// counts its records without reading all of them, what Stats returns. It returns errors.ErrUnsupported if a shard can
+// do neither.
 func (s *Store) Size(ctx context.Context) (entries, bytes int64, err error) {
 	for _, of := range s.all {
 		n, b, err := of.size(ctx)

@@ -25,7 +25,8 @@ func (s *Store) List(ctx context.Context, p retrysafe.ListParams) ([]retrysafe.R
 	return merge(ctx, pages, p.Limit)
 }
 
-// Find merges what the shards find as List merges listings. It returns errors.ErrUnsupported if a shard is not a Finder.
+// Find merges what the shards find as List merges listings. It returns errors.ErrUnsupported if a shard is not a
+// Finder.
 func (s *Store) Find(ctx context.Context, p retrysafe.FindParams) ([]retrysafe.Record, error) {
 	p.ListParams = storekit.ListParams(p.ListParams)
 	var pages []*pages

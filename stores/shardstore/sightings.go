@@ -7,8 +7,8 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// AddSightings gives each shard those of its keys. During a move both shards of a key get them, and the one that has the
-// record adds them. If a shard fails, the others add theirs nevertheless.
+// AddSightings gives each shard those of its keys. During a move both shards of a key get them, and the one that has
+// the record adds them. If a shard fails, the others add theirs nevertheless.
 //
 // It returns errors.ErrUnsupported if a shard of a key is not a SightingKeeper.
 func (s *Store) AddSightings(ctx context.Context, all []retrysafe.KeySighting) error {

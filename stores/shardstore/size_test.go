@@ -21,8 +21,8 @@ type sized struct{ scanned }
 
 func (sized) Size(context.Context) (entries, bytes int64, err error) { return 1000, 5000, nil }
 
-// Sizes are added up, and those of shards that count their records at no cost are counts; a shard that can do neither is
-// named.
+// Sizes are added up, and those of shards that count their records at no cost are counts; a shard that can do neither
+// is named.
 func TestSize(t *testing.T) {
 	counted := memstore.New(memstore.Options{})
 	s := open(t, []shardstore.Shard{

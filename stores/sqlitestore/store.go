@@ -23,8 +23,8 @@ type Options struct {
 	aged *atomic.Int64
 }
 
-// Store implements retrysafe.Store, Sweeper, Watcher, Inspector, Purger, Reopener, Finder and SightingKeeper on a SQLite
-// file. It is safe for concurrent use.
+// Store implements retrysafe.Store, Sweeper, Watcher, Inspector, Purger, Reopener, Finder and SightingKeeper on a
+// SQLite file. It is safe for concurrent use.
 type Store struct {
 	path    string
 	db      *sql.DB
@@ -78,8 +78,8 @@ func Open(path string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// createPrivate makes an empty file that only its owner may read, because it holds answers, also where a link leads that
-// leads nowhere yet. SQLite gives the files beside it the same permissions. An existing file is left as it is.
+// createPrivate makes an empty file that only its owner may read, because it holds answers, also where a link leads
+// that leads nowhere yet. SQLite gives the files beside it the same permissions. An existing file is left as it is.
 func createPrivate(path string) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDONLY, 0o600)
 	if err != nil {

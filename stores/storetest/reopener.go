@@ -29,12 +29,12 @@ func (k *kit) notRerun(fence int64, want error) {
 }
 
 // Seen to fail in memstore: rerun-whole with keepTrail taken out of Reopen, with the result left as it was, and with a
-// later claim counted from 1; rerun-retention with endsAt left as it was; rerun-late-writes with a Complete of a released
-// record answered with nil; rerun-released and rerun-purged with the trail dropped; rerun-repeated with hasStep taken out,
-// and with the comparison of the fence taken out; rerun-ended-only with Ended taken out; rerun-nothing with the newest
-// record taken, expired or not; rerun-swept with a later claim counted from 1; rerun-leaves-the-older with keepTrail for
-// all records; rerun-races with the lock given back between the look and the change; rerun-copies without Clone,
-// rerun-context without the look at the context, and rerun-wakes without Wake.
+// later claim counted from 1; rerun-retention with endsAt left as it was; rerun-late-writes with a Complete of a
+// released record answered with nil; rerun-released and rerun-purged with the trail dropped; rerun-repeated with
+// hasStep taken out, and with the comparison of the fence taken out; rerun-ended-only with Ended taken out;
+// rerun-nothing with the newest record taken, expired or not; rerun-swept with a later claim counted from 1;
+// rerun-leaves-the-older with keepTrail for all records; rerun-races with the lock given back between the look and the
+// change; rerun-copies without Clone, rerun-context without the look at the context, and rerun-wakes without Wake.
 var reopenerRules = []rule{
 	{
 		"rerun-whole", "Reopen drops the answer and the work's steps, and the next claim of the same request runs all of it",

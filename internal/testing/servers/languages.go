@@ -44,8 +44,8 @@ func installNodePostgres() (string, error) {
 	return filepath.Join(filepath.Dir(file), "node_modules"), err
 }
 
-// NodeModules returns a folder node_modules with what the files package.json and package-lock.json of a folder name. The
-// first call on a machine installs it with npm.
+// NodeModules returns a folder node_modules with what the files package.json and package-lock.json of a folder name.
+// The first call on a machine installs it with npm.
 func NodeModules(t testing.TB, folder string) string {
 	t.Helper()
 	file, err := installPackages(filepath.Base(folder), os.DirFS(filepath.Dir(folder)), "package.json", "package.json", "package-lock.json")
@@ -58,8 +58,8 @@ func NodeModules(t testing.TB, folder string) string {
 //go:embed nodets/package.json nodets/package-lock.json
 var nodeTypeScriptFiles embed.FS
 
-// NodeTypeScript returns a folder in which npm has installed the driver pg, its types, and TypeScript. The first call on
-// a machine installs them.
+// NodeTypeScript returns a folder in which npm has installed the driver pg, its types, and TypeScript. The first call
+// on a machine installs them.
 func NodeTypeScript(t testing.TB) string {
 	t.Helper()
 	path, err := installNodeTypeScript()

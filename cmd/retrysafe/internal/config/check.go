@@ -43,8 +43,8 @@ const (
 	minMetricsScanText = "15m"
 )
 
-// checkCallers finds names that no request has, so that the caller would have one credential as before. Some users write the
-// credential itself.
+// checkCallers finds names that no request has, so that the caller would have one credential as before. Some users
+// write the credential itself.
 func (c *Config) checkCallers(r *yamlfile.Reader, _ ast.Node) {
 	for _, same := range c.Callers {
 		for _, name := range same.known {
@@ -85,7 +85,7 @@ func (d Dashboard) check(r *yamlfile.Reader) {
 	case d.Users.Set && !d.Listen.Set:
 		r.FaultAt(d.Users.At, "no dashboard is served", "write listen: too, as in listen: 127.0.0.1:8082")
 	case d.Listen.Set && dashboard.CheckListen(d.Listen.Value, d.Users.Value) != nil:
-		r.FaultAt(d.Listen.At, "everybody who can reach "+d.Listen.Value+" could use the dashboard",
+		r.FaultAt(d.Listen.At, "any client that can reach "+d.Listen.Value+" could use the dashboard",
 			"write users: FILE too, or an address of this machine only: 127.0.0.1:8082")
 	}
 }
@@ -96,7 +96,7 @@ func (d Dashboard) warnings(t TLS) []yamlfile.Fault {
 		return nil
 	}
 	return []yamlfile.Fault{{
-		At: d.Listen.At, Message: "the dashboard is served without TLS: whoever reads along gets the tokens of its users",
+		At: d.Listen.At, Message: "the dashboard is served without TLS: the tokens of its users can be read on the network",
 		Instead: "write tls: {cert: FILE, key: FILE}, or an address of this machine behind a server that has TLS",
 	}}
 }

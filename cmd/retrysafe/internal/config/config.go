@@ -84,8 +84,8 @@ type Config struct {
 	// Secret: where the secret for fingerprints is found, at least 16 bytes. With it, a reader of the store cannot
 	// guess requests. Default: none.
 	Secret Secret `yaml:"secret"`
-	// ReconcileSecret: where the secrets that sign the questions of `reconcile` are found: one or more, separated by spaces,
-	// as Standard Webhooks write them (`whsec_…`). Default: none.
+	// ReconcileSecret: where the secrets that sign the questions of `reconcile` are found: one or more, separated by
+	// spaces, as Standard Webhooks write them (`whsec_…`). Default: none.
 	ReconcileSecret Secret `yaml:"reconcile_secret"`
 	// UpstreamKeySecret: where the secret for the keys of `upstream_key` is found, at least 16 bytes. With it, the
 	// upstream cannot guess the client's key from the one that it gets, even if that is `order-17`. If it changes,
@@ -102,7 +102,8 @@ type Config struct {
 	Log Setting[string] `yaml:"log" form:"json|text" default:"text" restart:"change"`
 	// Traces: where spans of requests with a key are sent. See [traces](traces.md). Default: nowhere.
 	Traces Traces `yaml:"traces"`
-	// Watch: look at this file and the files that it names each second, and [reload](reload.md) them when they have changed.
+	// Watch: look at this file and the files that it names each second, and [reload](reload.md) them when they have
+	// changed.
 	Watch Setting[bool] `yaml:"watch" restart:"change"`
 	// Grace is how long to wait for running operations at shutdown.
 	Grace Setting[time.Duration] `yaml:"grace" default:"30s"`

@@ -37,8 +37,8 @@ var ofTheProfile = strings.Fields(`FirstSent KeySyntax Retention Retries500 Acce
 	Name EchoKey OriginalHeader RejectedHeader RetryHeader RefuseReplays ReplayFunc Location303 Statuses Refusal RenderFunc
 	Lifetime`)
 
-// Each option of the library can be set in the file. Seen to fail with an option added to httpsafe.Options, and with the
-// field any_host taken out.
+// Each option of the library can be set in the file. Seen to fail with an option added to httpsafe.Options, and with
+// the field any_host taken out.
 func TestEachOptionHasAField(t *testing.T) {
 	known := maps.Clone(inOtherWays)
 	for _, name := range ofTheProfile {

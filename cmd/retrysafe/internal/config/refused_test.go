@@ -86,7 +86,7 @@ func TestWhatIsRefused(t *testing.T) {
 		{"an upstream with a query", "upstream: http://x/?a=b\n", 1, 11, "nothing else"},
 		{"an address for auth", "log: json\nauth: localhost:3000/whoami\n", 2, 7, "http://localhost:3000/whoami"},
 		{"auth with a user", "auth: http://u:p@localhost/\n", 1, 7, "without user"},
-		{"a dashboard for everybody", "log: json\ndashboard: :8082\n", 2, 12, "write users: FILE too"},
+		{"a dashboard without a login", "log: json\ndashboard: :8082\n", 2, 12, "write users: FILE too"},
 		{"an address of a dashboard", "dashboard: 8082\n", 1, 12, "host:port"},
 		{"a page that no browser opens", "dashboard: {url: ops.example}\n", 1, 18, "https://ops.example.com"},
 		{"users of no dashboard", "dashboard: {users: team}\n", 1, 20, "write listen: too"},
@@ -346,8 +346,8 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// A credential that someone wrote in place of its hash is not shown. Seen to fail with Secretly taken out of check, and with
-// the hash not looked at: the names were those of nobody.
+// A credential that someone wrote in place of its hash is not shown. Seen to fail with Secretly taken out of check, and
+// with the hash not looked at: the names were those of nobody.
 func TestNamesOfCallersThatAreRefused(t *testing.T) {
 	for source, says := range map[string]string{
 		"callers: {acme: [Bearer sk_live_1]}\n":                      "proxy.yaml:1:17: a caller is named by the hash",
@@ -363,8 +363,8 @@ func TestNamesOfCallersThatAreRefused(t *testing.T) {
 
 // Each setting that a running proxy cannot change is named with its place; the others may differ.
 //
-// Seen to fail with the case of "presence" taken out of fixed, with fixed not called for a struct inside, and with restart taken out
-// of cmp.Or (upstream_key_secret).
+// Seen to fail with the case of "presence" taken out of fixed, with fixed not called for a struct inside, and with
+// restart taken out of cmp.Or (upstream_key_secret).
 func TestWhatAReloadRefuses(t *testing.T) {
 	filled := func(source string) *Config {
 		c := mustParse(t, source)

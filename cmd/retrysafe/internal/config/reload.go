@@ -46,8 +46,8 @@ func DigestOf(paths []string) Digest {
 	return Digest(all.Sum(nil))
 }
 
-// CheckReload returns an error with each setting that differs from the running configuration and cannot be changed while
-// the proxy runs; nil if there is none. FillIn comes before, for both.
+// CheckReload returns an error with each setting that differs from the running configuration and cannot be changed
+// while the proxy runs; nil if there is none. FillIn comes before, for both.
 func (c *Config) CheckReload(running *Config) error {
 	var all []yamlfile.Fault
 	for _, change := range settings.Changes(c, running) {

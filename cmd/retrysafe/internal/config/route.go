@@ -54,10 +54,10 @@ type Route struct {
 	// AnyHost: if true, the host is not compared, so that a client may fall back from `api-eu.example.com` to
 	// `api.example.com`. Otherwise the same key at another host is a mismatch.
 	AnyHost Setting[bool] `yaml:"any_host" sets:"HTTP.AnyHost"`
-	// Tags are names under which support finds a key: `{order: /order/id, customer: 'header:X-Customer'}` makes tags such as
-	// `order=1234` of each key's first request. A value comes from a JSON pointer into the body, or from `header:NAME`,
-	// `path:NAME` (a wildcard of the pattern) or `query:NAME`. Four are possible. They are stored in the clear and shown to
-	// everybody who may look at keys: name no secret. Default: none.
+	// Tags are names under which support finds a key: `{order: /order/id, customer: 'header:X-Customer'}` makes tags such
+	// as `order=1234` of each key's first request. A value comes from a JSON pointer into the body, or from `header:NAME`,
+	// `path:NAME` (a wildcard of the pattern) or `query:NAME`. Four are possible. They are stored in the clear and shown
+	// to every user who may look at keys: name no secret. Default: none.
 	Tags Setting[Tags] `yaml:"tags" sets:"HTTP.Tags"`
 	// Retention is how long records are kept. `key` and `audit` are as long as `replay` if only that is set: see
 	// [choosing a retention](choosing-retention.md).

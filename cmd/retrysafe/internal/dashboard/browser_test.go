@@ -35,8 +35,8 @@ var published = []string{
 // violates the policy, nothing is logged, no page is wider than the window, and axe finds no violation of its rules for
 // accessibility. Then a person decides a key.
 //
-// Seen to fail with "<p style='color: red'>" and "<input>", which has no label, added to each page, and with template.HTML
-// returned by clean.
+// Seen to fail with "<p style='color: red'>" and "<input>", which has no label, added to each page, and with
+// template.HTML returned by clean.
 func TestInABrowser(t *testing.T) {
 	axe, err := os.ReadFile(filepath.Join(servers.NodeModules(t, "testdata/axe"), "axe-core/axe.min.js"))
 	must(t, err)

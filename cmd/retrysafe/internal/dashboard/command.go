@@ -82,7 +82,7 @@ func (c Cmd) Run(s *cli.Streams) error {
 	go func() { failed <- Serve(server, listener) }()
 	log.Info("the dashboard listens", "url", URL(listener, settings != nil), "store", ref.Name, "login", c.Users != "")
 	if settings == nil && CheckListen(c.Listen, "") != nil {
-		log.Warn("the dashboard is served without TLS: whoever reads along gets the tokens of its users", "instead",
+		log.Warn("the dashboard is served without TLS: the tokens of its users can be read on the network", "instead",
 			"write --tls-cert and --tls-key, or listen at 127.0.0.1 behind a server that has TLS")
 	}
 	select {

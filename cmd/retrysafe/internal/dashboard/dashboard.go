@@ -157,7 +157,7 @@ func (q *request) notFound() error {
 	return &fault{http.StatusNotFound, "There is no such page", "The menu has all pages."}
 }
 
-// serveFiles serves the style and the script, which are the same for everybody.
+// serveFiles serves the style and the script, which are the same for all users.
 func serveFiles(files fs.FS) func(*request) error {
 	server := http.StripPrefix("/assets/", http.FileServerFS(files))
 	return func(q *request) error {

@@ -215,9 +215,9 @@ func textOf(w *httptest.ResponseRecorder) string {
 	return strings.Join(strings.Fields(tags.ReplaceAllString(w.Body.String(), " ")), " ")
 }
 
-// From "order 1234 was not answered" to the key's story in one step: the tag is typed, and the page of the key tells what
-// became of it, with the requests that found it later. A tag of several keys lists them. Seen to fail without Tag in the
-// queries, and with the sightings left out of momentsOf.
+// From "order 1234 was not answered" to the key's story in one step: the tag is typed, and the page of the key tells
+// what became of it, with the requests that found it later. A tag of several keys lists them. Seen to fail without Tag
+// in the queries, and with the sightings left out of momentsOf.
 func TestFindByTag(t *testing.T) {
 	k := start(t, Options{})
 	tags := func(pairs map[string]string) retrysafe.Tags {

@@ -78,7 +78,8 @@ func TestPurge(t *testing.T) {
 	}
 }
 
-// An operation that has ended is run again by whoever may purge. Seen to fail without the case of ResolveReopen in act.
+// An operation that has ended is run again by a user who may purge. Seen to fail without the case of ResolveReopen in
+// act.
 func TestRunAgain(t *testing.T) {
 	k := start(t, Options{})
 	digest := k.end("acme", "1", "private")

@@ -22,8 +22,8 @@ type findPage struct {
 	Next                      string // the query of the next page; empty: this is the last
 }
 
-// find looks for one key, by a tag or by what keys.Look accepts, and lists the keys if a tag is that of several. The text
-// may be the key itself, so it is posted, and the page of the key has the digest in its URL.
+// find looks for one key, by a tag or by what keys.Look accepts, and lists the keys if a tag is that of several. The
+// text may be the key itself, so it is posted, and the page of the key has the digest in its URL.
 func (q *request) find() error {
 	text := strings.TrimSpace(q.r.PostForm.Get("key"))
 	if text == "" {

@@ -100,7 +100,7 @@ func digests(values []string) ([]string, error) {
 	return all, nil
 }
 
-// readForm reads and checks the form. Browsers send line breaks as CR LF, which nobody has typed.
+// readForm reads and checks the form. Browsers send line breaks as CR LF, which users have not typed.
 func (q *request) readForm() (f decisionForm, err error) {
 	of := q.r.PostForm
 	text := func(name string) string { return strings.ReplaceAll(of.Get(name), "\r\n", "\n") }

@@ -34,7 +34,7 @@ func everything(k *kit, digest string) url.Values {
 	return form
 }
 
-// Nobody sees a page without a login. The routes are those of the mux, so that a new page is among them.
+// No page is shown without a login. The routes are those of the mux, so that a new page is among them.
 //
 // Seen to fail with the case for Role 0 taken out of request.run.
 func TestNoPageWithoutALogin(t *testing.T) {
@@ -326,8 +326,8 @@ func TestLoginLeadsNowhereElse(t *testing.T) {
 	}
 }
 
-// A session ends with its time, when it is not used, with the logout, and when the user is taken out of the file. A page
-// that renews itself does not keep it alive. A user has a bounded number of sessions.
+// A session ends with its time, when it is not used, with the logout, and when the user is taken out of the file. A
+// page that renews itself does not keep it alive. A user has a bounded number of sessions.
 //
 // Seen to fail with sessionIdle, sessionTime and sessionsPerUser taken out of session.go, with sessions.end not called,
 // and with byPerson true for "GET /live".
@@ -393,7 +393,7 @@ func TestUsersThatAreRefused(t *testing.T) {
 	hash := "sha256:" + strings.Repeat("0a", 32)
 	for text, says := range map[string]string{
 		"":                                     "has no user",
-		"# nobody\n":                           "has no user",
+		"# no user\n":                          "has no user",
 		"alice look hunter2-the-token\n":       "line 1: the third word must be sha256:",
 		"\nalice admin " + hash + "\n":         "line 2: the role must be",
 		"alice look\n":                         "line 1: write a name",

@@ -41,7 +41,7 @@ func (p recordPart) IsKept() bool { return p.Answer != nil && !p.Answer.Closed &
 
 func (q *request) key() error { return q.showKey(false) }
 
-// answer shows the stored answers of a key. Whoever reads one leaves a line in the log, before it is shown.
+// answer shows the stored answers of a key. The log gets a line with the name of the reader, before one is shown.
 func (q *request) answer() error { return q.showKey(true) }
 
 func (q *request) showKey(withAnswer bool) error {

@@ -191,7 +191,7 @@ func points(series []Tally, peak uint64, of func(Tally) uint64) string {
 	return strings.TrimSpace(text.String())
 }
 
-// overviewData asks the store, unless that reads every record and nobody has asked for it.
+// overviewData asks the store, unless that reads every record and the user has not asked for it.
 func (q *request) overviewData() (overviewPage, error) {
 	asked := q.scans && q.r.FormValue("read") != ""
 	data := overviewPage{Live: q.r.FormValue("live") != "off", Asked: asked, OnDemand: q.scans && !asked}

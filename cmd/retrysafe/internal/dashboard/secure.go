@@ -56,7 +56,7 @@ func CheckListen(address, users string) error {
 		return cli.Refusef("%q is no address to listen on: write host:port, as in 127.0.0.1:8082", address)
 	}
 	if users == "" && !isLoopback(host) {
-		return cli.Refusef("the dashboard at %s could be used by everybody who can reach it: name a file of users, or listen "+
+		return cli.Refusef("the dashboard at %s could be used by any client that can reach it: name a file of users, or listen "+
 			"at 127.0.0.1 or localhost. See docs/dashboard.md", address)
 	}
 	return nil

@@ -16,7 +16,7 @@ const (
 	cookieName      = "retrysafe_dashboard"
 )
 
-// visitor is who sends a request. Without a login everybody may do everything, and has no name.
+// visitor is who sends a request. Without a login a visitor may do everything, and has no name.
 type visitor struct {
 	Name    string
 	Role    Role // 0: not logged in
@@ -120,9 +120,9 @@ func (q *request) identify(byPerson bool) error {
 func (q *request) users() ([]user, error) {
 	users, err := readUsers(q.options.Users)
 	if err != nil {
-		q.options.Log.Error("dashboard: nobody can use it", "error", err)
+		q.options.Log.Error("dashboard: no user can log in", "error", err)
 		return nil, &fault{
-			http.StatusServiceUnavailable, "The file of users cannot be read", "Nobody can use the dashboard until it can. The log says why.",
+			http.StatusServiceUnavailable, "The file of users cannot be read", "No user can log in until it can. The log says why.",
 		}
 	}
 	return users, nil

@@ -33,8 +33,8 @@ const (
 // Tally counts requests by outcome.
 type Tally [outcomes]uint64
 
-// Traffic counts what became of the requests of a proxy: per second for the last minutes, and since it began. Its memory
-// is bounded, and it holds its lock for nanoseconds.
+// Traffic counts what became of the requests of a proxy: per second for the last minutes, and since it began. Its
+// memory is bounded, and it holds its lock for nanoseconds.
 type Traffic struct {
 	began time.Time
 

@@ -165,7 +165,7 @@ func (b *bulk) result() error {
 
 // progress tells a user at a terminal how far a command is that takes long, unless its results are shown there too.
 type progress struct {
-	w    io.Writer // nil: nobody looks
+	w    io.Writer // nil: none is shown
 	last time.Time
 	told bool
 }

@@ -157,8 +157,8 @@ func TestResolveManyBesideLateAttempts(t *testing.T) {
 	}
 }
 
-// A signal stops the command between two keys: the key that is being changed is changed, and the error says how many are
-// done. A store that is down stops it too.
+// A signal stops the command between two keys: the key that is being changed is changed, and the error says how many
+// are done. A store that is down stops it too.
 func TestManyKeysAreLeftWhenStopped(t *testing.T) {
 	t.Parallel()
 	ctx, signal := context.WithCancel(t.Context())

@@ -81,8 +81,8 @@ func (f storeFlags) with(do func(context.Context, Keys) error) error {
 	return errors.Join(err, closeKeys())
 }
 
-// Open opens the store, or, if a proxy has its file open, connects to that proxy, which has the keys to decrypt with. The
-// function that it returns closes the store or the connection.
+// Open opens the store, or, if a proxy has its file open, connects to that proxy, which has the keys to decrypt with.
+// The function that it returns closes the store or the connection.
 func Open(ctx context.Context, ref store.Ref, e store.Encryption) (Keys, func() error, error) {
 	opened, closeStore, err := ref.Open(ctx)
 	if errors.Is(err, sqlitestore.ErrInUse) {

@@ -89,11 +89,11 @@ func finding(t *testing.T, keys Keys, c findCmd) (string, error) {
 	return out.String(), err
 }
 
-// Whatever a person has, the key is found by it: in a store with an index, in one without, through a wrapper, and through
-// the process that has the store open.
+// Whatever a person has, the key is found by it: in a store with an index, in one without, through a wrapper, and
+// through the process that has the store open.
 //
-// Seen to fail with SelectedBy taken out of List ("older version"), with the loop of as taken out (the wrapper reads every
-// record), with Selects taken out of each, and with byID taken out of queries.
+// Seen to fail with SelectedBy taken out of List ("older version"), with the loop of as taken out (the wrapper reads
+// every record), with Selects taken out of each, and with byID taken out of queries.
 func TestKeysFind(t *testing.T) {
 	t.Parallel()
 	store := memstore.New(memstore.Options{})
@@ -235,7 +235,7 @@ func TestFindThroughAnOlderProxy(t *testing.T) {
 
 // Nothing that a client or a service has chosen reaches the terminal as anything but text.
 //
-// Seen to fail with Clean taken out of tagsText.
+// Seen to fail with Clean taken out of TagsText.
 func TestFoundTextIsHarmless(t *testing.T) {
 	t.Parallel()
 	store := memstore.New(memstore.Options{})

@@ -80,7 +80,8 @@ type Query struct {
 	Limit int `json:"limit,omitempty"`
 }
 
-// selectors are the fields that select records and that the first version of Query did not have, by their names in JSON.
+// selectors are the fields that select records and that the first version of Query did not have, by their names in
+// JSON.
 func (q Query) selectors() (names []string) {
 	for name, isSet := range map[string]bool{
 		"digest": q.Digest != "", "id": q.ID != "", "tag": q.Tag != "", "scope_prefix": q.ScopePrefix != "",

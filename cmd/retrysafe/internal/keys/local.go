@@ -160,8 +160,8 @@ const digestURN = "urn:retrysafe:key:"
 // keyPage comes before the digest in the URL of a key's page.
 const keyPage = "/keys/"
 
-// ParseDigest reads a digest as logs print it, as "instance" of a refusal has it (urn:retrysafe:key:…, or the URL of the
-// key's page), or with the dashes that PostgreSQL puts into it.
+// ParseDigest reads a digest as logs print it, as "instance" of a refusal has it (urn:retrysafe:key:…, or the URL of
+// the key's page), or with the dashes that PostgreSQL puts into it.
 func ParseDigest(text string) (retrysafe.Digest, error) {
 	if page := strings.LastIndex(text, keyPage); page >= 0 {
 		text = text[page+len(keyPage):]

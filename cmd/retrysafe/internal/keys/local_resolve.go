@@ -151,7 +151,7 @@ func notReopened(err error, digest retrysafe.Digest, known retrysafe.Record) err
 	case state == Released, state == Uncommitted:
 		e.Message = "is " + state + ": the next retry of the same request runs the operation anyway"
 	default:
-		e.Message = "is abandoned: nobody knows whether it ran. Find out, then decide with keys resolve"
+		e.Message = "is abandoned: it is not known whether it ran. Find out, then decide with keys resolve"
 	}
 	e.Message = fmt.Sprintf("key %s %s. Nothing was changed", digest, e.Message)
 	return e

@@ -63,7 +63,7 @@ func TestKeysReopen(t *testing.T) {
 	}
 	file, digests := keysInEachState(t)
 	for state, says := range map[string]string{
-		"abandoned": "is abandoned: nobody knows whether it ran", "released": "is released: the next retry",
+		"abandoned": "is abandoned: it is not known whether it ran", "released": "is released: the next retry",
 		"in-flight": "is in flight: wait",
 	} {
 		got := clitest.Run(t, "keys", "reopen", digests[state], "--reason=again", "--json", "--store="+file)

@@ -9,8 +9,8 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// List implements Keys. A store that is a Finder has an index for every Query. Another one lists by state and scope; for
-// anything else each of its records is read.
+// List implements Keys. A store that is a Finder has an index for every Query. Another one lists by state and scope;
+// for anything else each of its records is read.
 func (l Local) List(ctx context.Context, q Query) (Page, error) {
 	p, err := q.params()
 	if err != nil {

@@ -87,7 +87,8 @@ func Meaning(r Record) string {
 	return "the operation has ended; retries get the stored answer"
 }
 
-// printRecord prints all that there is of a record, as of now, for a terminal of a width; 0: lines may be of any length.
+// printRecord prints all that there is of a record, as of now, for a terminal of a width; 0: lines may be of any
+// length.
 func printRecord(w io.Writer, r Record, now time.Time, width int) error {
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(w, "%-*s%s\n", labelWidth, name, cli.Wrap(fmt.Sprintf(format, args...), labelWidth, width))

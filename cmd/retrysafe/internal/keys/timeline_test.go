@@ -13,8 +13,8 @@ import (
 
 // What happened is told in order of time, and nothing that the record does not know is made up.
 //
-// Seen to fail with SortStableFunc taken out of timeline, with the first of several left out by sightingMoments, and with
-// unrecorded counting decisions.
+// Seen to fail with SortStableFunc taken out of timeline, with the first of several left out by sightingMoments, and
+// with unrecorded counting decisions.
 func TestTimeline(t *testing.T) {
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	hour := time.Hour.Seconds()

@@ -28,8 +28,8 @@ import (
 	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
-// A program has an outbox with a message that nobody sends and one that is dead, a client that gives up, and a consumer
-// that does.
+// A program has an outbox with a message that no relay sends and one that is dead, a client that gives up, and a
+// consumer that does.
 func badProgram(tl *timeline) {
 	const lags, dead, unread, unknown, letters = "RetrysafeOutboxLags", "RetrysafeOutboxDeadLetters",
 		"RetrysafeOutboxUnread", "RetrysafeClientOutcomesUnknown", "RetrysafeQueueDeadLetters"

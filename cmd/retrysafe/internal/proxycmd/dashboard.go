@@ -13,8 +13,8 @@ import (
 	"github.com/retrysafe/retrysafe/proxy"
 )
 
-// listenForDashboard starts the server of the dashboard. It has pages once the store is open. If the server fails later,
-// the proxy goes on without it.
+// listenForDashboard starts the server of the dashboard. It has pages once the store is open. If the server fails
+// later, the proxy goes on without it.
 func (s *service) listenForDashboard() error {
 	if !s.config.Dashboard.Listen.Set {
 		return nil
@@ -42,8 +42,8 @@ func (s *service) serveDashboard(w http.ResponseWriter, r *http.Request) {
 	http.Error(w, "the store is not open yet", http.StatusServiceUnavailable)
 }
 
-// tlsForDashboard returns the TLS of the proxy without certificates of clients, for users who log in. Without a login, the
-// dashboard has names of this machine only, which no certificate is for.
+// tlsForDashboard returns the TLS of the proxy without certificates of clients, for users who log in. Without a login,
+// the dashboard has names of this machine only, which no certificate is for.
 func (s *service) tlsForDashboard() *tls.Config {
 	if s.tls == nil || !s.config.Dashboard.Users.Set {
 		return nil

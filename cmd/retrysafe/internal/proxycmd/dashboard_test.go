@@ -27,7 +27,7 @@ func TestAProxyServesTheDashboard(t *testing.T) {
 	clitest.WantText(t, "the list", page(t, url+"/find?state=succeeded"), "1 succeeded key")
 }
 
-// A dashboard that cannot be served, or that everybody could use, is an error at the start.
+// A dashboard that cannot be served, or that any client could use, is an error at the start.
 func TestADashboardThatCannotBeServed(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")

@@ -32,9 +32,8 @@ func hasSecret(t *testing.T, file string) (found bool) {
 	return found
 }
 
-// An encrypted proxy replays what its file does not show, also after a rotation that it has reloaded; the command shows it
-// through the proxy, and afterwards with the keyset alone. Seen to fail with Unwrap not asked for in
-// serveKeys.
+// An encrypted proxy replays what its file does not show, also after a rotation that it has reloaded; the command shows
+// it through the proxy, and afterwards with the keyset alone. Seen to fail with Unwrap not asked for in serveKeys.
 func TestEncryption(t *testing.T) {
 	t.Parallel()
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -130,8 +130,8 @@ func isOutcomeUnknown(k retrysafe.EventKind) bool {
 	return k == retrysafe.WorkUnknown || k == retrysafe.SaveAbandoned || k == retrysafe.AbandonedRefused
 }
 
-// indexed returns the Inspector of a store, unless it reads every record to count them: the start of a proxy is not worth
-// that.
+// indexed returns the Inspector of a store, unless it reads every record to count them: the start of a proxy is not
+// worth that.
 func indexed(store retrysafe.Store) (retrysafe.Inspector, bool) {
 	if scanner, ok := store.(retrysafe.FullScanner); ok && scanner.ScansFully() {
 		return nil, false

@@ -40,8 +40,8 @@ type metrics struct {
 	reloadOK   metric.Int64Gauge // whether the last one succeeded
 }
 
-// newMetrics measures the store, and reads all records of one without an index every so often; 0: never. Close it before
-// the store.
+// newMetrics measures the store, and reads all records of one without an index every so often; 0: never. Close it
+// before the store.
 func newMetrics(store retrysafe.Store, traced *traces, scanEvery time.Duration, log *slog.Logger) (*metrics, error) {
 	m := &metrics{registry: prometheus.NewRegistry(), unwatch: func() error { return nil }}
 	out, err := exporter.New(exporter.WithRegisterer(m.registry), exporter.WithoutScopeInfo(),

@@ -69,8 +69,8 @@ func checkSelector(t *testing.T, s scrape, name, matchers string) {
 	}
 }
 
-// checkDashboard evaluates every query of the dashboard, with its variables filled in as Grafana does, over what is served,
-// after an hour in which all counters have risen. Each has to find something.
+// checkDashboard evaluates every query of the dashboard, with its variables filled in as Grafana does, over what is
+// served, after an hour in which all counters have risen. Each has to find something.
 func checkDashboard(t *testing.T, s scrape) {
 	var board struct {
 		Panels []struct {

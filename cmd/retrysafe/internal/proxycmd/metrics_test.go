@@ -302,8 +302,8 @@ func TestMetricsAreAskedFor(t *testing.T) {
 	clitest.Want(t, "status", res.StatusCode, http.StatusNotFound)
 }
 
-// Counting the records in Redis, NATS and DynamoDB means reading them all: the proxy shows what the server knows, and with
-// metrics_scan the rest too.
+// Counting the records in Redis, NATS and DynamoDB means reading them all: the proxy shows what the server knows, and
+// with metrics_scan the rest too.
 func TestMetricsOfAStoreWithoutIndex(t *testing.T) {
 	t.Parallel()
 	clitest.OnEachServer(t, func(t *testing.T, url string) {

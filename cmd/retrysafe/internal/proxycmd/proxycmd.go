@@ -32,8 +32,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/yamlfile"
 )
 
-// Cmd is the command line of retrysafe proxy. Its flags override the file. An empty flag is not set. The tag setting names
-// what a flag overrides, such as tls.cert; that setting's documentation is the help of the flag.
+// Cmd is the command line of retrysafe proxy. Its flags override the file. An empty flag is not set. The tag setting
+// names what a flag overrides, such as tls.cert; that setting's documentation is the help of the flag.
 type Cmd struct {
 	Upstream string `setting:"upstream.url" env:"RETRYSAFE_UPSTREAM" placeholder:"URL"`
 	Listen   string `setting:"listen" env:"RETRYSAFE_LISTEN" placeholder:"ADDR"`

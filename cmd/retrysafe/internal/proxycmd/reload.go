@@ -29,9 +29,9 @@ type reading struct {
 	digest config.Digest
 }
 
-// read reads the file and those that it names, and checks them as --check does. It does so until they are the same before
-// and after it: if one of them changes meanwhile, the parts that it has read may not belong together. Of a configuration
-// that cannot be read it is not known which files it names; files are those that it named before.
+// read reads the file and those that it names, and checks them as --check does. It does so until they are the same
+// before and after it: if one of them changes meanwhile, the parts that it has read may not belong together. Of a
+// configuration that cannot be read it is not known which files it names; files are those that it named before.
 func (p Cmd) read(files ...string) (r reading, err error) {
 	files = append(files, p.files()...)
 	for range maxReadings {

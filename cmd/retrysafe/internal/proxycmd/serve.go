@@ -50,8 +50,8 @@ type service struct {
 	reloaded  func(ctx context.Context, ok bool)
 }
 
-// serve listens until the context ends or a signal arrives, and then shuts down. A closed terminal (SIGHUP without a file)
-// is no reason to cut operations off.
+// serve listens until the context ends or a signal arrives, and then shuts down. A closed terminal (SIGHUP without a
+// file) is no reason to cut operations off.
 func (s *service) serve(ctx context.Context) error {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)

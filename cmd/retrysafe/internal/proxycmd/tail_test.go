@@ -13,8 +13,8 @@ import (
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/clitest"
 )
 
-// The requests of a running proxy are seen from another process, without their keys, and listeners do not keep the proxy
-// from ending.
+// The requests of a running proxy are seen from another process, without their keys, and listeners do not keep the
+// proxy from ending.
 func TestTailOfARunningProxy(t *testing.T) {
 	t.Parallel()
 	up := clitest.NewAPI(t)

@@ -21,8 +21,8 @@ import (
 // rulesFile has the alerts.
 const rulesFile = "../../../../deploy/prometheus/retrysafe-rules.yml"
 
-// timeline is what Prometheus sees of processes, at invented times: a scrape stands for as many minutes as a test likes,
-// and no test has to wait for the hours that an alert takes. The rules are evaluated each minute.
+// timeline is what Prometheus sees of processes, at invented times: a scrape stands for as many minutes as a test
+// likes, and no test has to wait for the hours that an alert takes. The rules are evaluated each minute.
 type timeline struct {
 	*testing.T
 	minutes int
@@ -44,7 +44,8 @@ func newTimeline(t *testing.T) *timeline {
 	return &timeline{T: t, series: map[string]*samples{}, seen: map[string]bool{}}
 }
 
-// pass has minutes go by in which scrapes of these processes show what they export now. Others that were there are gone.
+// pass has minutes go by in which scrapes of these processes show what they export now. Others that were there are
+// gone.
 func (tl *timeline) pass(minutes int, processes ...*clitest.Running) {
 	tl.Helper()
 	tl.passWith(minutes, scrape{}, processes...)

@@ -63,7 +63,8 @@ func newTraces(ctx context.Context, all *config.Config, log *slog.Logger) (*trac
 	return t, nil
 }
 
-// start is the proxy's TraceFunc. It continues the trace of the client, and makes the span the parent of the upstream's.
+// start is the proxy's TraceFunc. It continues the trace of the client, and makes the span the parent of the
+// upstream's.
 func (t *traces) start(r *http.Request) (end func(proxy.Event)) {
 	ctx := t.context.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
 	ctx, span := t.tracer.Start(ctx, r.Method, trace.WithSpanKind(trace.SpanKindServer))
@@ -134,8 +135,8 @@ func (t *traces) close() {
 	}
 }
 
-// spanQueue bounds what waits for a collector, and counts. The processor of the SDK drops spans too when its queue is full,
-// but does not say how many; this one never fills that queue.
+// spanQueue bounds what waits for a collector, and counts. The processor of the SDK drops spans too when its queue is
+// full, but does not say how many; this one never fills that queue.
 type spanQueue struct {
 	sdk.SpanProcessor
 	sdk.SpanExporter

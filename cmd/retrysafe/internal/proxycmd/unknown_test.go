@@ -20,8 +20,8 @@ import (
 // Whether the API breaks off or the proxy dies: the outcome is unknown, the metric that the alert looks at counts it,
 // and the log says what to do.
 //
-// Seen to fail with the answer to a broken connection kept as a failure, without a line when a request is forwarded, with the records not counted at the start,
-// and with the advice left out of each line.
+// Seen to fail with the answer to a broken connection kept as a failure, without a line when a request is forwarded,
+// with the records not counted at the start, and with the advice left out of each line.
 func TestUnknownOutcomesOfBothKinds(t *testing.T) {
 	t.Parallel()
 	const page = "docs/outcome-unknown.md"
@@ -150,8 +150,8 @@ func TestAMissingCompletionIsLogged(t *testing.T) {
 		`"attempt":2`, `"error":"not completed"`, "retrysafe.complete", exactlyOncePage)
 }
 
-// So is one that has completed its key and answers with an error. Seen to fail with AnswerDiscarded taken out of each switch
-// of logTrouble.
+// So is one that has completed its key and answers with an error. Seen to fail with AnswerDiscarded taken out of each
+// switch of logTrouble.
 func TestADiscardedAnswerIsLogged(t *testing.T) {
 	var out strings.Builder
 	key := retrysafe.Key{Scope: "alice", ID: "secret-key"}

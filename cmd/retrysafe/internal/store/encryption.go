@@ -14,8 +14,8 @@ type Encryption struct {
 	Encryption string `env:"RETRYSAFE_ENCRYPTION_KEYSET" placeholder:"FILE" help:"The keyset with which answers are encrypted, as retrysafe keyset new writes it. Default: none, and nothing is encrypted."`
 }
 
-// Wrap returns the store as it looks with the keys: answers are encrypted, and plaintext is read too. Without the flag it
-// returns the store itself.
+// Wrap returns the store as it looks with the keys: answers are encrypted, and plaintext is read too. Without the flag
+// it returns the store itself.
 func (e Encryption) Wrap(s retrysafe.Store) (retrysafe.Store, error) {
 	if e.Encryption == "" {
 		return s, nil

@@ -23,8 +23,8 @@ const (
 	beat = 10 * time.Second
 )
 
-// Hub passes the events of a proxy on to those who listen at the admin address. The zero Hub is ready for use. Nothing is
-// computed while there is no listener, and no request waits for one.
+// Hub passes the events of a proxy on to those who listen at the admin address. The zero Hub is ready for use. Nothing
+// is computed while there is no listener, and no request waits for one.
 type Hub struct {
 	// Routes returns the patterns of the routes in force. Set it before the Hub serves.
 	Routes func() []string

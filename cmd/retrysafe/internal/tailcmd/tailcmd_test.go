@@ -195,16 +195,16 @@ func TestListenersAreFew(t *testing.T) {
 	}
 }
 
-// unread is an error whose text nobody may ask for.
+// unread is an error whose text must not be asked for.
 type unread struct{ t *testing.T }
 
 func (u unread) Error() string {
-	u.t.Error("an event is written although nobody listens")
+	u.t.Error("an event is written although there is no listener")
 	return ""
 }
 
 // Seen to fail with eventOf called before count is looked at in Observe.
-func TestNothingIsComputedForNobody(t *testing.T) {
+func TestNothingIsComputedWithoutListeners(t *testing.T) {
 	e := replay("/")
 	e.Err = unread{t}
 	newHub().Observe(t.Context(), e)
