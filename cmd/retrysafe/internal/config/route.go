@@ -57,8 +57,7 @@ type Route struct {
 	// Tags are names under which support finds a key: `{order: /order/id, customer: 'header:X-Customer'}` makes tags such
 	// as `order=1234` of each key's first request. A value comes from a JSON pointer into the body, or from `header:NAME`,
 	// `path:NAME` (a wildcard of the pattern) or `query:NAME`. Four are possible. They are stored in the clear and shown
-	// to every user who may look at keys: name no secret. See [finding a
-	// key](finding-a-key.md). Default: none.
+	// to every user who may look at keys: name no secret. See [finding a key](finding-a-key.md). Default: none.
 	Tags Setting[Tags] `yaml:"tags" sets:"HTTP.Tags"`
 	// Retention is how long records are kept. `key` and `audit` are as long as `replay` if only that is set: see
 	// [choosing a retention](choosing-retention.md).
