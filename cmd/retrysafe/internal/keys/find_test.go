@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -289,4 +290,31 @@ func TestKeysFindInAFile(t *testing.T) {
 	clitest.WantText(t, "a tag without value", list.Stderr, "--tag order=1234")
 	clitest.WantText(t, "help", clitest.Run(t, "keys", "find", "--help").Stdout, "order=1234", "finding-a-key.md")
 	clitest.WantText(t, "completion", clitest.Run(t, "completion", "bash").Stdout, "find", "--newer-than", "--scope-prefix")
+}
+
+// A purge by tag drops the answers of the keys with that tag, and of no other. Seen to fail without Tag in the query of
+// purgeListed: every answer was dropped.
+func TestPurgeByTag(t *testing.T) {
+	store := memstore.New(memstore.Options{})
+	end := func(id, customer string) {
+		tags, err := retrysafe.NewTags(map[string]string{"customer": customer})
+		clitest.Must(t, err)
+		c, err := store.Claim(t.Context(), retrysafe.ClaimParams{
+			Key: retrysafe.Key{Scope: "shop", ID: id}, Owner: retrysafe.NewOwner(), Lease: time.Minute, Tags: tags,
+		})
+		clitest.Must(t, err)
+		clitest.Must(t, store.Complete(t.Context(), c.Lease, retrysafe.Result{Body: []byte(id)}, retrysafe.Retention{}))
+	}
+	end("1", "alice")
+	end("2", "bob")
+	end("3", "alice")
+	c := purgeCmd{Tag: "customer=alice", decisionFlags: decisionFlags{Reason: "erasure", By: "eve"}}
+	result, err := c.purge(t.Context(), NewLocal(store, nil), &cli.Streams{Out: io.Discard, Err: io.Discard}, nil)
+	clitest.Must(t, err)
+	clitest.Want(t, "purged", result.Purged, 2)
+	for id, want := range map[string]string{"1": "", "2": "2", "3": ""} {
+		found, err := store.Inspect(t.Context(), retrysafe.Key{Scope: "shop", ID: id}.Digest())
+		clitest.Must(t, err)
+		clitest.Want(t, "the answer of "+id, string(found[0].Result.Body), want)
+	}
 }

@@ -53,7 +53,7 @@ func (c listCmd) Run(s *cli.Streams) error {
 		return err
 	}
 	if query.Tag, query.Count = c.Tag, !c.JSON; c.Tag != "" && !IsTag(c.Tag) {
-		return cli.Refusef("--tag %q is not a tag: write a name and a value, as in --tag order=1234", c.Tag)
+		return noTag(c.Tag)
 	}
 	return c.with(func(ctx context.Context, keys Keys) error {
 		keys = withProgress(keys, s.Err)
@@ -73,6 +73,11 @@ func (c listCmd) Run(s *cli.Streams) error {
 		}
 		return table.End(listed(n, more, c.State, first.Counts) + afterReading(first))
 	})
+}
+
+// noTag refuses the value of --tag.
+func noTag(text string) error {
+	return cli.Refusef("--tag %q is not a tag: write a name and a value, as in --tag order=1234", text)
 }
 
 // eachListed calls visit for each record that a query selects, until visit returns false. It returns the first page.

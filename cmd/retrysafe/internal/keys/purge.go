@@ -15,7 +15,8 @@ type purgeCmd struct {
 	decisionFlags
 	namedKeys
 	Scope     *string       `placeholder:"SCOPE" help:"All ended keys of this scope, as keys list shows it."`
-	OlderThan time.Duration `placeholder:"720h" help:"All ended keys that were first claimed at least this long ago; with --scope, only those of the scope."`
+	Tag       string        `placeholder:"NAME=VALUE" help:"All ended keys with this tag; with --scope, only those of the scope."`
+	OlderThan time.Duration `placeholder:"720h" help:"All ended keys that were first claimed at least this long ago; with --scope or --tag, only those of them."`
 }
 
 // Help says what a purge keeps.
@@ -28,7 +29,10 @@ again.
 Examples:
 
     retrysafe keys purge 0f6c2a5d9e1b4c7f8a3d6e5b4c2f1a09 --store keys.db --reason 'request for erasure 4711'
-    retrysafe keys purge --scope tenant-17 --store postgres://app@db/shop --reason 'request for erasure 4711' --dry-run`
+    retrysafe keys purge --scope tenant-17 --store postgres://app@db/shop --reason 'request for erasure 4711' --dry-run
+    retrysafe keys purge --tag customer=alice --store keys.db --reason 'request for erasure 4711'
+
+Tags stay with the record until it expires.`
 }
 
 // purgedJSON says what a purge has done.
@@ -43,10 +47,12 @@ type purgedJSON struct {
 
 // Run purges the keys that were named, or all that are selected.
 func (c purgeCmd) Run(s *cli.Streams) error {
-	selects := c.Scope != nil || c.OlderThan != 0
+	selects := c.Scope != nil || c.Tag != "" || c.OlderThan != 0
 	switch {
 	case selects == (len(c.Digests) > 0):
-		return cli.Refusef("name the digests of keys, or select them with --scope or --older-than")
+		return cli.Refusef("name the digests of keys, or select them with --scope, --tag or --older-than")
+	case c.Tag != "" && !IsTag(c.Tag):
+		return noTag(c.Tag)
 	case c.OlderThan < 0:
 		return cli.Refusef("--older-than must not be negative")
 	}
@@ -104,7 +110,7 @@ func (c purgeCmd) purge(ctx context.Context, keys Keys, s *cli.Streams, digests 
 func (c purgeCmd) purgeListed(
 	ctx context.Context, keys Keys, b *bulk, purge func(context.Context, string) (any, error),
 ) error {
-	q := Query{State: All, Scope: c.Scope, MinAge: c.OlderThan}
+	q := Query{State: All, Scope: c.Scope, Tag: c.Tag, MinAge: c.OlderThan}
 	for {
 		page, err := keys.List(ctx, q)
 		if err != nil {
