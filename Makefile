@@ -17,6 +17,9 @@ RACE     := -race -gcflags=modernc.org/sqlite/lib=-race=false
 # the tests and not the programs. Without it they take half the time, and what both need is compiled once. make soak runs
 # them with it.
 DRIVERS   = ^$(ROOT)/(bench|examples|integration|internal/release|internal/testing)(/|$$)
+# Packages whose tests take longest begin first, so that no core waits for the last of them.
+LONGEST   = ^$(ROOT)/(stores/(pg|mysql)store|cmd/retrysafe|cmd/retrysafe/internal/demo|internal/release|integration)$$
+SORTED   := awk -v longest='$(LONGEST)' '$$0 ~ longest {print; next} {rest = rest $$0 "\n"} END {printf "%s", rest}'
 RELEASED := CGO_ENABLED=0 GOFLAGS=-trimpath
 
 # Tests and linters run with the version of Go that is installed, the lowest that go.mod files admit; test-newest with this.
@@ -39,11 +42,11 @@ servers: # install the servers that tests need, in the background
 # other modules. As many packages at a time as there are cores: with more, the probe's cases come too late to be judged.
 race:
 	@all=$$(go list $(PACKAGES)) && go test $(RACE) -vet=off -count=1 -timeout 40m $(TESTFLAGS) \
-		$$(echo "$$all" | grep -vE '$(DRIVERS)')
+		$$(echo "$$all" | grep -vE '$(DRIVERS)' | $(SORTED))
 
 drivers: # end-to-end tests
 	@all=$$(go list $(PACKAGES)) && $(RELEASED) go test -vet=off -count=1 -timeout 40m $(TESTFLAGS) \
-		$$(echo "$$all" | grep -E '$(DRIVERS)')
+		$$(echo "$$all" | grep -E '$(DRIVERS)' | $(SORTED))
 
 tidy: ## check that every module is tidy, and that go doc changes no file; that users can build them is a test of internal/release
 	@before=$$(cksum <go.work.sum); go list -m all >/dev/null; [ "$$before" = "$$(cksum <go.work.sum)" ] || \
