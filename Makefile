@@ -17,9 +17,11 @@ RACE     := -race -gcflags=modernc.org/sqlite/lib=-race=false
 # the tests and not the programs. Without it they take half the time, and what both need is compiled once. make soak runs
 # them with it.
 DRIVERS   = ^$(ROOT)/(bench|examples|integration|internal/release|internal/testing)(/|$$)
+
 # Packages whose tests take longest begin first, so that no core waits for the last of them.
 LONGEST   = ^$(ROOT)/(stores/(pg|mysql)store|cmd/retrysafe|cmd/retrysafe/internal/demo|internal/release|integration)$$
 SORTED   := awk -v longest='$(LONGEST)' '$$0 ~ longest {print; next} {rest = rest $$0 "\n"} END {printf "%s", rest}'
+
 RELEASED := CGO_ENABLED=0 GOFLAGS=-trimpath
 
 # Tests and linters run with the version of Go that is installed, the lowest that go.mod files admit; test-newest with this.
