@@ -193,6 +193,9 @@ func TestYAMLOfThePagesIsRead(t *testing.T) {
 	if code := run([]string{"keyset", "new", "keyset.json"}, &out, &errs); code != cli.ExitOK {
 		t.Fatal(errs.String())
 	}
+	if err := os.WriteFile("users", []byte("alice resolve sha256:"+strings.Repeat("0", 64)), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	n := 0
 	for _, b := range blocks {
 		if b.Lang != "yaml" {

@@ -17,7 +17,7 @@ type Role uint8
 const (
 	Look    Role = iota + 1 // see all pages, and answers on request
 	Resolve                 // decide keys whose outcome is unknown
-	Purge                   // delete stored answers
+	Purge                   // delete stored answers, and have operations that have ended run again
 )
 
 var roleNames = []string{"none", "look", "resolve", "purge"}
