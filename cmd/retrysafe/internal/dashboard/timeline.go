@@ -35,7 +35,7 @@ func momentsOf(r keys.Record) []moment {
 	for _, s := range r.Steps {
 		all = append(all, moment{
 			Kind: "past", Title: "Step saved: " + cli.Clean(s.Name),
-			Text: fmt.Sprintf("%d bytes. A later attempt does not repeat it.", s.Bytes),
+			Text: bytesOf(s.Bytes) + ". A later attempt does not repeat it.",
 		})
 	}
 	if r.State == keys.Abandoned || r.State == keys.Uncommitted {
@@ -103,7 +103,7 @@ func endOf(r keys.Record) moment {
 	case r.Answer.Closed:
 		return moment{Kind: "past", Title: "Closed", Text: "The operation does not run under this key."}
 	}
-	text := fmt.Sprintf("The answer has code %d and %d bytes of body.", r.Answer.Code, r.Answer.Bytes)
+	text := fmt.Sprintf("The answer has code %d and %s of body.", r.Answer.Code, bytesOf(r.Answer.Bytes))
 	if r.Answer.Omitted {
 		text = fmt.Sprintf("The answer had code %d and was not kept.", r.Answer.Code)
 	}
@@ -175,4 +175,11 @@ func actionWords(a retrysafe.ResolveAction) string {
 		}
 	}
 	return string(a)
+}
+
+func bytesOf(n int) string {
+	if n == 1 {
+		return "1 byte"
+	}
+	return fmt.Sprintf("%d bytes", n)
 }
