@@ -43,7 +43,7 @@ func newEngine(s Store, o Options) *engine {
 	}
 	e.watcher, _ = s.(Watcher)
 	e.sweeps.sweeper, _ = s.(Sweeper)
-	e.sightings.keeper, _ = as[SightingKeeper](s)
+	e.sightings.keeper, _ = As[SightingKeeper](s)
 	return e
 }
 

@@ -226,3 +226,16 @@ func ExampleGuard_WithObserver() {
 	// work_succeeded
 	// <nil>
 }
+
+// A program finds keys by their tags if its store, or the one inside of it, can.
+func ExampleAs() {
+	var store retrysafe.Store = memstore.New(memstore.Options{})
+	finder, ok := retrysafe.As[retrysafe.Finder](store)
+	if !ok {
+		fmt.Println("this store keeps no tags")
+		return
+	}
+	found, err := finder.Find(context.Background(), retrysafe.FindParams{Tag: "order=1234"})
+	fmt.Println(len(found), err)
+	// Output: 0 <nil>
+}

@@ -78,7 +78,7 @@ func (g *Guard) Reopen(ctx context.Context, d Digest, r Reopening) (Record, erro
 		return known, fmt.Errorf("reopen key %s: %w: it is free, and the next request with it runs as if it were new; what "+
 			"is left is kept for support only", d, ErrKeyUnknown)
 	}
-	reopener, ok := as[Reopener](g.store)
+	reopener, ok := As[Reopener](g.store)
 	if !ok {
 		return known, fmt.Errorf("reopen key %s: the store %T is not a Reopener: %w", d, g.store, errors.ErrUnsupported)
 	}

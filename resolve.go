@@ -103,7 +103,7 @@ func (g *Guard) Resolve(ctx context.Context, d Digest, r Resolution) (Record, er
 	if err != nil {
 		return Record{}, fmt.Errorf("resolve key %s: %w", d, err)
 	}
-	ender, ends := as[LeaseEnder](g.store)
+	ender, ends := As[LeaseEnder](g.store)
 	inFlight := known.State == Pending && known.LeaseLeft > 0
 	ends = ends && inFlight && r.Action == ResolveRelease && r.EndLease != nil && r.EndLease(known)
 	switch {
@@ -368,7 +368,7 @@ func (g *Guard) Purge(ctx context.Context, d Digest, p Purge) (Record, error) {
 	if !known.State.Ended() {
 		return known, fmt.Errorf("purge key %s: %w: it is %s", d, ErrNotEnded, known.State)
 	}
-	purger, ok := as[Purger](g.store)
+	purger, ok := As[Purger](g.store)
 	if !ok {
 		return known, fmt.Errorf("purge key %s: the store %T is not a Purger: %w", d, g.store, errors.ErrUnsupported)
 	}
@@ -376,17 +376,6 @@ func (g *Guard) Purge(ctx context.Context, d Digest, p Purge) (Record, error) {
 		return known, nil
 	}
 	return g.purge(ctx, purger, known, p)
-}
-
-// as returns s or the first store inside of it, found by methods Unwrap() Store, that implements T.
-func as[T any](s Store) (t T, ok bool) {
-	if t, ok = s.(T); ok {
-		return t, true
-	}
-	if wrapper, wraps := s.(interface{ Unwrap() Store }); wraps {
-		return as[T](wrapper.Unwrap())
-	}
-	return t, false
 }
 
 func (g *Guard) purge(ctx context.Context, purger Purger, known Record, p Purge) (Record, error) {

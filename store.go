@@ -128,6 +128,22 @@ func inside(s Store, k Key) Store {
 	return nil
 }
 
+// As returns s, or the first store inside of it that implements T, which is an optional interface such as [Finder] or
+// [Purger]. It finds stores inside of others by methods Unwrap() Store, as errors.As finds errors. s is a Store, or an
+// [Inspector] that is one.
+func As[T any](s any) (t T, ok bool) {
+	for {
+		if t, ok = s.(T); ok {
+			return t, true
+		}
+		wrapper, wraps := s.(interface{ Unwrap() Store })
+		if !wraps {
+			return t, false
+		}
+		s = wrapper.Unwrap()
+	}
+}
+
 // ClaimParams are the arguments of [Store.Claim]. All fields but TakeOver and Tags are required; Fingerprint may be
 // empty.
 type ClaimParams struct {

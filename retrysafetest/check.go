@@ -76,19 +76,11 @@ func (c *checker) complete() bool {
 		c.Error("retrysafetest: Subject needs Guard, Handler, NewRequest and Effects")
 		return false
 	}
-	store := c.Guard.Store()
-	for {
-		if s, ok := store.(*Store); ok {
-			c.store = s
-			return true
-		}
-		wrapper, ok := store.(interface{ Unwrap() retrysafe.Store })
-		if !ok {
-			c.Errorf("retrysafetest: the Guard's store is a %T; make it with retrysafetest.NewStore", c.Guard.Store())
-			return false
-		}
-		store = wrapper.Unwrap()
+	s, ok := retrysafe.As[*Store](c.Guard.Store())
+	if c.store = s; !ok {
+		c.Errorf("retrysafetest: the Guard's store is a %T; make it with retrysafetest.NewStore", c.Guard.Store())
 	}
+	return ok
 }
 
 // answer is the response to a request, or the reason why there is none.

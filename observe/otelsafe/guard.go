@@ -34,7 +34,7 @@ func NewGuard(s retrysafe.Store, guarded retrysafe.Options, o Options) (g *retry
 	}
 	g = retrysafe.New(measured, guarded)
 	unwatchStore := func() error { return nil }
-	_, sizes := s.(retrysafe.Sizer)
+	_, sizes := retrysafe.As[retrysafe.Sizer](s)
 	if i, ok := s.(retrysafe.Inspector); ok && (sizes || !scansFully(s)) {
 		if unwatchStore, err = WatchStore(i, WatchOptions{MeterProvider: o.MeterProvider}); err != nil {
 			return nil, nil, err

@@ -57,7 +57,7 @@ func (r reading) states() map[string]int64 {
 
 // pendingAges returns the ages of pending records by quantile, and how many pending records were not read.
 func pendingAges(ctx context.Context, i retrysafe.Inspector, pending int64) (map[string]time.Duration, int64, error) {
-	if ager, ok := i.(PendingAger); ok {
+	if ager, ok := retrysafe.As[PendingAger](i); ok {
 		p95, p99, oldest, err := ager.PendingAges(ctx)
 		return quantiles(p95, p99, oldest), 0, err
 	}

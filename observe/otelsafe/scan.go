@@ -40,7 +40,7 @@ func watchScanner(m *maker, g storeGauges, i retrysafe.Inspector, o WatchOptions
 		}
 		scanFailed = w.hasFailed
 	}
-	sizer, ok := i.(retrysafe.Sizer)
+	sizer, ok := retrysafe.As[retrysafe.Sizer](i)
 	if !ok {
 		return stopScans, nil
 	}

@@ -387,3 +387,46 @@ func TestAStoreThatScansFully(t *testing.T) {
 		}
 	})
 }
+
+// wrapper is a store around another one, as cryptstore is: it hides the methods of that one.
+type wrapper struct {
+	retrysafe.Inspector
+	retrysafe.FullScanner
+	inner retrysafe.Store
+}
+
+func (w wrapper) Unwrap() retrysafe.Store { return w.inner }
+
+// sized is a store that knows its size and the ages of pending records.
+type sized struct {
+	*memstore.Store
+	ager
+}
+
+func (sized) Size(context.Context) (entries, bytes int64, err error) { return 7, 700, nil }
+
+// A store inside of another one is asked for its size and for the ages of its pending records. Seen to fail with As taken
+// out of watchScanner and of pendingAges.
+func TestAStoreInsideOfAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := sized{Store: memstore.New(memstore.Options{})}
+		m, stop := watch(t, wrapper{inner, scanner(true), inner}, otelsafe.WatchOptions{})
+		if got := m.series(); got["retrysafe.store.entries"] != 7 || got["retrysafe.store.size"] != 700 {
+			t.Errorf("a store that scans fully: got %v", got)
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		take(t, inner.Store, "k", time.Hour)
+		m, stop = watch(t, wrapper{inner, scanner(false), inner}, otelsafe.WatchOptions{})
+		p95, p99, oldest, _ := inner.PendingAges(t.Context())
+		m.want(map[string]float64{age("0.95"): p95.Seconds(), age("0.99"): p99.Seconds(), age("1"): oldest.Seconds()})
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+type scanner bool
+
+func (s scanner) ScansFully() bool { return bool(s) }

@@ -20,6 +20,7 @@ import (
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/clitest"
 	"github.com/retrysafe/retrysafe/stores/memstore"
+	"github.com/retrysafe/retrysafe/stores/shardstore"
 	"github.com/retrysafe/retrysafe/stores/sqlitestore"
 )
 
@@ -316,5 +317,28 @@ func TestPurgeByTag(t *testing.T) {
 		found, err := store.Inspect(t.Context(), retrysafe.Key{Scope: "shop", ID: id}.Digest())
 		clitest.Must(t, err)
 		clitest.Want(t, "the answer of "+id, string(found[0].Result.Body), want)
+	}
+}
+
+// Several stores as one, none of which has an index, are listed and searched all the same. Seen to fail with
+// errors.ErrUnsupported taken for a failure of the store.
+func TestFindInShardsWithoutIndex(t *testing.T) {
+	inner := memstore.New(memstore.Options{})
+	shards, err := shardstore.New([]shardstore.Shard{{Name: "one", Store: unindexed{inner, inner}}}, shardstore.Options{})
+	clitest.Must(t, err)
+	_, err = inner.Claim(t.Context(), retrysafe.ClaimParams{
+		Key: retrysafe.Key{Scope: "shop", ID: "order-17"}, Owner: retrysafe.NewOwner(), Lease: time.Minute,
+	})
+	clitest.Must(t, err)
+	keys := NewLocal(shards, nil)
+	for _, q := range []Query{{State: All}, {State: All, ID: "order-17"}} {
+		page, err := keys.List(t.Context(), q)
+		if err != nil || len(page.Keys) != 1 {
+			t.Errorf("%+v: got %v, %v; want one key", q, page.Keys, err)
+		}
+	}
+	found, err := keys.Show(t.Context(), Look{Key: "order-17"})
+	if err != nil || len(found) != 1 {
+		t.Errorf("Show: got %v, %v; want one record", found, err)
 	}
 }

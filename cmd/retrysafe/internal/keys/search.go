@@ -3,6 +3,7 @@ package keys
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -19,16 +20,15 @@ func (l Local) List(ctx context.Context, q Query) (Page, error) {
 	page := Page{Keys: []Record{}, SelectedBy: q.selectors()}
 	var found []retrysafe.Record
 	inPages := true
-	switch finder, isIndexed := as[retrysafe.Finder](l.Store); {
-	case q.Digest != "" || q.ID != "" && q.Scope != nil:
+	if q.Digest != "" || q.ID != "" && q.Scope != nil {
 		inPages = false
 		found, err = l.inspectOne(ctx, q)
-	case isIndexed:
-		found, err = finder.Find(ctx, p)
-	case q.ID == "" && q.Tag == "" && q.ScopePrefix == "" && q.MaxAge == 0:
-		found, err = l.Store.List(ctx, p.ListParams)
-	default:
-		found, page.Read, err = l.newest(ctx, p)
+	} else if found, err = l.indexed(ctx, p); errors.Is(err, errors.ErrUnsupported) {
+		if q.ID == "" && q.Tag == "" && q.ScopePrefix == "" && q.MaxAge == 0 {
+			found, err = l.Store.List(ctx, p.ListParams)
+		} else {
+			found, page.Read, err = l.newest(ctx, p)
+		}
 	}
 	if err != nil {
 		return Page{}, err
@@ -36,7 +36,7 @@ func (l Local) List(ctx context.Context, q Query) (Page, error) {
 	if inPages && len(found) >= p.Limit {
 		page.Next = found[len(found)-1].FirstFence
 	}
-	_, keepsSightings := as[retrysafe.SightingKeeper](l.Store)
+	_, keepsSightings := retrysafe.As[retrysafe.SightingKeeper](l.Store)
 	for _, r := range found {
 		if q.State != All && q.State != stateOf(r) || !p.Selects(r) {
 			continue
@@ -52,6 +52,15 @@ func (l Local) List(ctx context.Context, q Query) (Page, error) {
 		page.Counts = l.count(ctx)
 	}
 	return page, nil
+}
+
+// indexed returns errors.ErrUnsupported if the store, or one of its shards, is no Finder.
+func (l Local) indexed(ctx context.Context, p retrysafe.FindParams) ([]retrysafe.Record, error) {
+	finder, ok := retrysafe.As[retrysafe.Finder](l.Store)
+	if !ok {
+		return nil, errors.ErrUnsupported
+	}
+	return finder.Find(ctx, p)
 }
 
 // params returns what the store is asked for.
@@ -116,21 +125,12 @@ func (l Local) newest(ctx context.Context, p retrysafe.FindParams) (found []retr
 // each calls visit for each record that p selects. It returns how many records it has read for that, which is 0 if the
 // store has an index.
 func (l Local) each(ctx context.Context, p retrysafe.FindParams, visit func(retrysafe.Record) error) (read int, err error) {
-	finder, isIndexed := as[retrysafe.Finder](l.Store)
-	if !isIndexed {
-		err = retrysafe.Walk(ctx, l.Store, func(r retrysafe.Record) error {
-			if read++; read%pageSize == 0 && l.Progress != nil {
-				l.Progress(read)
-			}
-			if !p.Selects(r) {
-				return nil
-			}
-			return visit(r)
-		})
-		return read, err
-	}
+	all := p
 	for p.Limit = pageSize; ; {
-		found, err := finder.Find(ctx, p)
+		found, err := l.indexed(ctx, p)
+		if errors.Is(err, errors.ErrUnsupported) {
+			return l.walk(ctx, all, visit)
+		}
 		if err != nil {
 			return 0, err
 		}
@@ -146,16 +146,16 @@ func (l Local) each(ctx context.Context, p retrysafe.FindParams, visit func(retr
 	}
 }
 
-// as returns a store, or the one that it wraps, as a T.
-func as[T any](store any) (t T, ok bool) {
-	for {
-		if t, ok = store.(T); ok {
-			return t, true
+// walk is each for a store without an index.
+func (l Local) walk(ctx context.Context, p retrysafe.FindParams, visit func(retrysafe.Record) error) (read int, err error) {
+	err = retrysafe.Walk(ctx, l.Store, func(r retrysafe.Record) error {
+		if read++; read%pageSize == 0 && l.Progress != nil {
+			l.Progress(read)
 		}
-		wrapper, wraps := store.(interface{ Unwrap() retrysafe.Store })
-		if !wraps {
-			return t, false
+		if !p.Selects(r) {
+			return nil
 		}
-		store = wrapper.Unwrap()
-	}
+		return visit(r)
+	})
+	return read, err
 }

@@ -12,11 +12,7 @@ import (
 // serveKeys listens beside a SQLite file for "retrysafe keys", because no other process can open the file meanwhile.
 // It returns the function that stops it. A proxy that cannot listen there works all the same.
 func (p *plan) serveKeys(log *slog.Logger, store retrysafe.Store, observer retrysafe.Observer) (stop func()) {
-	kept := store
-	if encrypted, ok := store.(interface{ Unwrap() retrysafe.Store }); ok {
-		kept = encrypted.Unwrap()
-	}
-	file, ok := kept.(*sqlitestore.Store)
+	file, ok := retrysafe.As[*sqlitestore.Store](store)
 	if !ok {
 		return func() {}
 	}
