@@ -215,8 +215,8 @@ type Lease struct {
 // base64url form, without padding, of the key's Digest (16 bytes), Owner (16 bytes) and Fence (8 bytes, big-endian).
 // The key cannot be read back from it. It is "" for the lease of an attempt that is not protected.
 //
-// A token is a capability: whoever has it can complete, release or extend the key until the attempt ends. Give it to
-// the service that does the work and to nobody else; keep it out of logs and out of answers to clients.
+// A token is a capability: a process that has it can complete, release or extend the key until the attempt ends. Give
+// it to the service that does the work only; keep it out of logs and out of answers to clients.
 func (l Lease) Token() string {
 	if l.Fence == 0 {
 		return ""

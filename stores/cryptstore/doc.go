@@ -27,10 +27,10 @@
 // # What a change is noticed by
 //
 // Each ciphertext is bound to the digest of its key and to its place: meta, body, or the step of a name; that of an
-// answer also to the code, to whether the work failed, and to whether there is both meta and body. Whoever can write to
-// the database and has no encryption key cannot make up an answer, move one to another key, or turn a failure into a
-// success. They can still delete a record, put an earlier answer of the same key back, change what is not encrypted of
-// a record that has no content, and drop all content of an answer.
+// answer also to the code, to whether the work failed, and to whether there is both meta and body. An account that can
+// write to the database and has no encryption key cannot make up an answer, move one to another key, or turn a failure
+// into a success. It can still delete a record, put an earlier answer of the same key back, change what is not
+// encrypted of a record that has no content, and drop all content of an answer.
 //
 // A record that was changed, or that was encrypted with a key which the keyset lacks, is an error that wraps
 // [retrysafe.ErrUnreadable]: nothing runs again, nothing is answered, and once the key is back the answer is too.

@@ -289,8 +289,8 @@ func TestPlaintext(t *testing.T) {
 	}
 }
 
-// People's decisions stay readable without the key, and an answer that nobody can read can be purged: then a retry is
-// told that the work is done.
+// People's decisions stay readable without the key, and an answer that cannot be decrypted can be purged: then a retry
+// is told that the work is done.
 func TestTheTrailIsReadableAndPurgeNeedsNoKey(t *testing.T) {
 	inner := memstore.New(memstore.Options{})
 	guard := retrysafe.New(encrypt(t, inner), retrysafe.Options{})

@@ -210,7 +210,7 @@ var reopenerRules = []rule{
 		},
 	},
 	{
-		"rerun-sweep", "a reopened record that nobody claims is swept when its retention has passed", func(k *kit) {
+		"rerun-sweep", "a reopened record without another claim is swept when its retention has passed", func(k *kit) {
 			k.rerun(k.finishWithSteps("answer", keepAll), "1")
 			k.age(keyTime + slack)
 			k.inspect("k", 0)

@@ -91,7 +91,7 @@ func decisionsOf(r keys.Record, now time.Time) (before, after []moment) {
 
 func nameOr(by string) string {
 	if by == "" {
-		return "Somebody"
+		return "A person without a name"
 	}
 	return cli.Clean(by)
 }
