@@ -82,7 +82,7 @@ func ways(s *sqlitestore.Store, db *sql.DB) map[string]retrysafe.Work {
 
 // However an answer gets into the file, its bytes are in none of the files, and a retry gets it; without encryption
 // they are there. Seen to fail with SealResult returning r, with SealStep returning step, and with seal taken out of
-// complete in control.go.
+// complete in control.go and out of saveStep.
 func TestTheFileHasNoAnswer(t *testing.T) {
 	for _, encrypted := range []bool{true, false} {
 		path := filepath.Join(t.TempDir(), "store.db")
@@ -159,8 +159,8 @@ func (c *changed) Inspect(ctx context.Context, d retrysafe.Digest) ([]retrysafe.
 	return found, err
 }
 
-// A ciphertext is good in its place only, and nothing else in it. Seen to fail with the digest and with the kind taken
-// out of place.data. The Guard runs nothing for such a key, and fails with both errors.
+// A ciphertext is good in its place only, and nothing else in it. Seen to fail with the digest, the kind and the
+// rest taken out of place.data, and with the comparison of IsSealed taken out of open. The Guard runs nothing for such a key, and fails with both errors.
 func TestAChangedRecordIsUnreadable(t *testing.T) {
 	inner := &changed{Store: memstore.New(memstore.Options{})}
 	keys := cryptstore.NewKeyring(newKeyset(t))
@@ -210,7 +210,7 @@ func TestAChangedRecordIsUnreadable(t *testing.T) {
 }
 
 // A step is bound to its name and its key, and a key whose steps cannot be read is left as it was: nothing runs without
-// them.
+// them. Seen to fail without giveBack.
 func TestAKeyWithUnreadableStepsIsGivenBack(t *testing.T) {
 	for _, abandoned := range []bool{true, false} {
 		inner := &changed{Store: memstore.New(memstore.Options{})}
@@ -258,6 +258,7 @@ func plain(t testing.TB, inner retrysafe.Store, id, body string) {
 }
 
 // What becomes of plaintext is an option, and what looks like a ciphertext is never returned as an answer.
+// Seen to fail with the cases of PlaintextRefused and of PlaintextWritten taken out.
 func TestPlaintext(t *testing.T) {
 	inner, keys := memstore.New(memstore.Options{}), cryptstore.NewKeyring(newKeyset(t))
 	with := func(p cryptstore.Plaintext) retrysafe.Store {
@@ -290,7 +291,7 @@ func TestPlaintext(t *testing.T) {
 }
 
 // People's decisions stay readable without the key, and an answer that cannot be decrypted can be purged: then a retry
-// is told that the work is done.
+// is told that the work is done. Seen to fail with the case of ErrUnreadable taken out of newest.
 func TestTheTrailIsReadableAndPurgeNeedsNoKey(t *testing.T) {
 	inner := memstore.New(memstore.Options{})
 	guard := retrysafe.New(encrypt(t, inner), retrysafe.Options{})
