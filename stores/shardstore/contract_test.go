@@ -35,11 +35,12 @@ func open(t *testing.T, shards []shardstore.Shard, o shardstore.Options) *shards
 }
 
 // runContract runs the suite with stores over n new memstores.
-func runContract(t *testing.T, n int, open func(t *testing.T, shards []shardstore.Shard) retrysafe.Store) {
+func runContract(t *testing.T, n int, copies bool, open func(t *testing.T, shards []shardstore.Shard) retrysafe.Store) {
 	passed := new(atomic.Int64)
 	storetest.Run(t, storetest.Harness{
-		Open: func(t *testing.T) retrysafe.Store { return open(t, memories(n, passed)) },
-		Age:  func(_ *testing.T, _ retrysafe.Store, d time.Duration) { passed.Add(int64(d)) },
+		Open:   func(t *testing.T) retrysafe.Store { return open(t, memories(n, passed)) },
+		Age:    func(_ *testing.T, _ retrysafe.Store, d time.Duration) { passed.Add(int64(d)) },
+		Copies: copies,
 	})
 }
 
@@ -48,7 +49,7 @@ func runContract(t *testing.T, n int, open func(t *testing.T, shards []shardstor
 func TestContract(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		t.Run(fmt.Sprint(n, " shards"), func(t *testing.T) {
-			runContract(t, n, func(t *testing.T, shards []shardstore.Shard) retrysafe.Store {
+			runContract(t, n, false, func(t *testing.T, shards []shardstore.Shard) retrysafe.Store {
 				return open(t, shards, shardstore.Options{})
 			})
 		})
@@ -63,7 +64,7 @@ func stages() []shardstore.Stage {
 func TestContractOfMoves(t *testing.T) {
 	for _, stage := range stages() {
 		t.Run(stage.String(), func(t *testing.T) {
-			runContract(t, 2, func(t *testing.T, shards []shardstore.Shard) retrysafe.Store {
+			runContract(t, 2, true, func(t *testing.T, shards []shardstore.Shard) retrysafe.Store {
 				return open(t, shards[:1], shardstore.Options{Move: &shardstore.Move{To: shards[1:], Stage: stage}})
 			})
 		})
@@ -80,7 +81,7 @@ type growing struct {
 func TestContractOfGrowing(t *testing.T) {
 	for _, stage := range stages() {
 		t.Run(stage.String(), func(t *testing.T) {
-			runContract(t, 3, func(t *testing.T, shards []shardstore.Shard) retrysafe.Store {
+			runContract(t, 3, true, func(t *testing.T, shards []shardstore.Shard) retrysafe.Store {
 				s := open(t, shards[:2], shardstore.Options{Move: &shardstore.Move{To: shards, Stage: stage}})
 				return growing{s, s}
 			})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
@@ -106,18 +107,37 @@ func (s *Store) purgeLike(ctx context.Context, d retrysafe.Digest, ended, of *sh
 	if err != nil || len(known) == 0 {
 		return err
 	}
-	unfinished, err := of.inspect(ctx, d)
-	if err != nil || len(unfinished) == 0 {
+	other, err := of.inspect(ctx, d)
+	if err != nil || len(other) == 0 {
 		return err
 	}
-	if err := s.endLike(ctx, of, unfinished[0], known[0]); err != nil {
-		return fmt.Errorf("purge %s: %w", d, err)
+	switch r := other[0]; {
+	case unfinished(r):
+		if err := s.endLike(ctx, of, r, known[0]); err != nil {
+			return fmt.Errorf("purge %s: %w", d, err)
+		}
+	case !r.State.Ended(): // reopened
+		return nil
 	}
 	return of.purge(ctx, d, step)
 }
 
-// endLike ends the unfinished record r of a shard as after has ended in another one.
+// unfinished reports whether the record has what purging or reopening its key takes away: an attempt, or steps of the
+// work. What has neither was reopened.
+func unfinished(r retrysafe.Record) bool {
+	work := func(step retrysafe.StepResult) bool { return !strings.HasPrefix(step.Name, retrysafe.AuditStepPrefix) }
+	return r.State == retrysafe.Pending || r.State == retrysafe.Released && slices.ContainsFunc(r.Steps, work)
+}
+
+// endLike ends the unfinished record r of a shard as after has ended in another one. Nothing changes if another attempt
+// has claimed r meanwhile.
 func (s *Store) endLike(ctx context.Context, of *shard, r, after retrysafe.Record) error {
+	running := func(r retrysafe.Record) error {
+		return of.explain(fmt.Errorf("%w: its lease runs for another %v; repeat the call then", retrysafe.ErrNotEnded, r.LeaseLeft))
+	}
+	if r.LeaseLeft > 0 {
+		return running(r)
+	}
 	keep := retrysafe.Retention{Replay: 1, Key: max(1, after.KeyLeft), Audit: max(1, after.AuditLeft)}
 	got, err := s.claimIn(ctx, of, retrysafe.ClaimParams{
 		Key: r.Key, Fingerprint: r.Fingerprint, Owner: retrysafe.NewOwner(), Lease: time.Minute, Keep: keep, TakeOver: true,
@@ -126,8 +146,10 @@ func (s *Store) endLike(ctx context.Context, of *shard, r, after retrysafe.Recor
 	case err != nil:
 		return err
 	case got.Verdict == retrysafe.InFlight:
-		return of.explain(fmt.Errorf("%w: its lease runs for another %v; repeat the call then",
-			retrysafe.ErrNotEnded, got.Record.LeaseLeft))
+		return running(got.Record)
+	case got.Verdict == retrysafe.Acquired && got.Record.Attempt != r.Attempt+1:
+		got.tookOver = r.State == retrysafe.Pending
+		return s.giveBack(ctx, got)
 	case got.Verdict == retrysafe.Acquired:
 		return of.explain(of.Store.Complete(ctx, got.Lease, after.Result, keep))
 	}

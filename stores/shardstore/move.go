@@ -68,8 +68,12 @@ func (s *Store) claimBoth(ctx context.Context, at placement, p retrysafe.ClaimPa
 			return c, err
 		}
 	}
-	return retrysafe.Claim{}, fmt.Errorf("claim %s in shards %s and %s: other processes change the key all the time",
-		p.Key, at.first.Name, at.second.Name)
+	return retrysafe.Claim{}, changesAllTheTime(fmt.Sprintf("claim %s", p.Key), at)
+}
+
+func changesAllTheTime(call string, at placement) error {
+	return fmt.Errorf("%s in shards %s and %s: other processes change the key all the time",
+		call, at.first.Name, at.second.Name)
 }
 
 // claimFirst claims in the store that decides, and if it gives the key, in the other. A Claim without a verdict means

@@ -1,7 +1,9 @@
 package shardstore
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -10,7 +12,8 @@ import (
 
 // Reopen reopens the key on its shard, during a move on both: until both are reopened, claims get the answer of the
 // other one. A record that has ended in one of them alone is first ended in the other too, because its steps would be
-// skipped. The fence is that of either record.
+// skipped. The fence is that of either record. Of several calls at once during a move more than one may have its entry in
+// the records and succeed; they free the key once.
 //
 // It returns errors.ErrUnsupported if a shard of the key is not a Reopener, and [retrysafe.ErrNotEnded] if the other
 // record's lease still runs: then repeat the call after that.
@@ -19,44 +22,80 @@ func (s *Store) Reopen(ctx context.Context, d retrysafe.Digest, fence int64, ste
 	if at.second == nil {
 		return at.first.reopen(ctx, d, fence, step)
 	}
-	both := []*shard{at.second, at.first}
-	var known []retrysafe.Record // that take part in claims
-	var of []*shard              // of each of them
-	for _, one := range both {
-		found, err := one.inspect(ctx, d)
+	for range rounds {
+		both, err := s.copies(ctx, d, at)
 		if err != nil {
 			return err
 		}
-		if len(found) > 0 && found[0].LeaseLeft+found[0].KeyLeft > 0 {
-			known, of = append(known, found[0]), append(of, one)
+		ended := func(c recordCopy) bool { return c.State.Ended() && !hasStep(c.Record, step) }
+		meant := func(c recordCopy) bool { return ended(c) && c.Fence == fence }
+		repeated := func(c recordCopy) bool { return hasStep(c.Record, step) }
+		stopped := func(c recordCopy) bool { return repeated(c) && c.State == retrysafe.Released } // a call between both stores
+		switch {
+		case len(both) == 0:
+			return fmt.Errorf("reopen %s: %w", d, retrysafe.ErrKeyUnknown)
+		case !slices.ContainsFunc(both, meant) && !slices.ContainsFunc(both, repeated):
+			return fmt.Errorf("reopen %s: %w", d, retrysafe.ErrNotEnded)
+		case !slices.ContainsFunc(both, meant) && !slices.ContainsFunc(both, stopped):
+			return nil // reopened and claimed since
 		}
-	}
-	meant := func(r retrysafe.Record) bool { return hasStep(r, step) || r.State.Ended() && r.Fence == fence }
-	switch i := slices.IndexFunc(known, meant); {
-	case len(known) == 0:
-		return fmt.Errorf("reopen %s: %w", d, retrysafe.ErrKeyUnknown)
-	case i < 0:
-		return fmt.Errorf("reopen %s: %w", d, retrysafe.ErrNotEnded)
-	case len(known) == 2 && known[i].State.Ended() && !known[1-i].State.Ended() && !hasStep(known[1-i], step):
-		if err := s.endLike(ctx, of[1-i], known[1-i], known[i]); err != nil {
-			return fmt.Errorf("reopen %s: %w", d, err)
+		lagging := slices.IndexFunc(both, func(c recordCopy) bool { return unfinished(c.Record) && !repeated(c) })
+		if i := slices.IndexFunc(both, ended); lagging >= 0 && i >= 0 {
+			if err := s.endLike(ctx, both[lagging].of, both[lagging].Record, both[i].Record); err != nil {
+				return fmt.Errorf("reopen %s: %w", d, err)
+			}
+			continue
 		}
-	}
-	for _, one := range of {
-		if err := one.reopenEnded(ctx, d, step); err != nil {
-			return err
+		for _, c := range both {
+			if !ended(c) {
+				continue
+			}
+			// Another call may have been quicker in the first store. The last one decides.
+			if err = c.of.reopen(ctx, d, c.Fence, step); err != nil && !errors.Is(err, retrysafe.ErrNotEnded) {
+				return err
+			}
 		}
-	}
-	return nil
-}
-
-// reopenEnded reopens the key's record in the shard if it has ended.
-func (s *shard) reopenEnded(ctx context.Context, d retrysafe.Digest, step retrysafe.StepResult) error {
-	found, err := s.inspect(ctx, d)
-	if err != nil || len(found) == 0 || !found[0].State.Ended() || hasStep(found[0], step) {
 		return err
 	}
-	return s.reopen(ctx, d, found[0].Fence, step)
+	return changesAllTheTime("reopen "+d.String(), at)
+}
+
+// recordCopy is what one store of a move keeps of a key.
+type recordCopy struct {
+	of *shard
+	retrysafe.Record
+}
+
+// copies returns the key's records that take part in claims: that of the old store and that of the new one, at whatever
+// stage, so that all processes reopen them in the same order. If both have ended, the same attempt has ended in both: a
+// later one would have claimed both, and so have changed the one that is looked at before and after the other.
+func (s *Store) copies(ctx context.Context, d retrysafe.Digest, at placement) ([]recordCopy, error) {
+	look := func(of *shard) (c []recordCopy, err error) {
+		found, err := of.inspect(ctx, d)
+		if len(found) > 0 && found[0].LeaseLeft+found[0].KeyLeft > 0 {
+			c = append(c, recordCopy{of, found[0]})
+		}
+		return c, err
+	}
+	old, next := at.first, at.second
+	if s.stage == NewDecides {
+		old, next = next, old
+	}
+	before, err := look(next)
+	for range rounds {
+		if err != nil {
+			return nil, err
+		}
+		olds, err1 := look(old)
+		after, err2 := look(next)
+		if err = cmp.Or(err1, err2); err == nil && slices.EqualFunc(before, after, func(a, b recordCopy) bool {
+			return a.Fence == b.Fence && a.State == b.State
+		}) {
+			return append(olds, after...), nil
+		}
+		before = after
+	}
+	return nil, changesAllTheTime("reopen "+d.String(), at)
 }
 
 func (s *shard) reopen(ctx context.Context, d retrysafe.Digest, fence int64, step retrysafe.StepResult) error {

@@ -1,8 +1,10 @@
 package shardstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -66,5 +68,110 @@ func TestReopenOfAnAnswerInOneStore(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// interrupted is a store in which something else happens before a call.
+type interrupted struct {
+	*memstore.Store
+	beforeInspect, beforeReopen func() error // once; nil: nothing. With an error, the call fails
+}
+
+func once(f *func() error) error {
+	if *f == nil {
+		return nil
+	}
+	now := *f
+	*f = nil
+	return now()
+}
+
+func (s *interrupted) Inspect(ctx context.Context, d retrysafe.Digest) ([]retrysafe.Record, error) {
+	if err := once(&s.beforeInspect); err != nil {
+		return nil, err
+	}
+	return s.Store.Inspect(ctx, d)
+}
+
+func (s *interrupted) Reopen(ctx context.Context, d retrysafe.Digest, fence int64, step retrysafe.StepResult) error {
+	if err := once(&s.beforeReopen); err != nil {
+		return err
+	}
+	return s.Store.Reopen(ctx, d, fence, step)
+}
+
+// One decision frees a key once, whatever comes between its two stores. Seen to fail with each record reopened by the
+// fence that it has by then; with copies returning what it saw first; with purgeLike ending what was reopened; and
+// with a repeated Reopen that does nothing.
+func TestReopenBesideOtherCalls(t *testing.T) {
+	lost := errors.New("no answer")
+	for _, stage := range []Stage{OldDecides, NewDecides} {
+		old, next := &interrupted{Store: memstore.New(memstore.Options{})}, &interrupted{Store: memstore.New(memstore.Options{})}
+		s := move(t, old, next, stage)
+		p := retrysafe.ClaimParams{Lease: time.Minute, Keep: retrysafe.Retention{Replay: time.Hour, Key: time.Hour}}
+		var fence int64
+		run := func() error {
+			p.Owner = retrysafe.NewOwner()
+			c, err := s.Claim(t.Context(), p)
+			if err != nil || c.Verdict != retrysafe.Acquired {
+				return fmt.Errorf("claim: got %v, %w", c.Verdict, err)
+			}
+			fence = c.Lease.Fence
+			return s.Complete(t.Context(), c.Lease, retrysafe.Result{Code: 201}, p.Keep)
+		}
+		entry := func(by string) retrysafe.StepResult {
+			return retrysafe.StepResult{Name: retrysafe.AuditStepPrefix + by}
+		}
+		reopen := func(by string) error { return s.Reopen(t.Context(), p.Key.Digest(), fence, entry(by)) }
+		anew := func() error { return errors.Join(reopen("eve"), run()) }
+		for _, test := range []struct {
+			name   string
+			when   func()
+			first  error
+			second error // of the same decision, repeated
+			free   bool
+		}{
+			{
+				"a later answer before the first store is reopened", func() { old.beforeReopen = anew },
+				retrysafe.ErrNotEnded, retrysafe.ErrNotEnded, false,
+			},
+			{
+				"a later answer between both looks", func() { old.beforeInspect = anew },
+				retrysafe.ErrNotEnded, retrysafe.ErrNotEnded, false,
+			},
+			{
+				"the second store does not answer", func() { next.beforeReopen = func() error { return lost } },
+				lost, nil, true,
+			},
+			{"the second store does not answer, and a purge follows", func() {
+				next.beforeReopen = func() error {
+					return cmp.Or(s.Purge(t.Context(), p.Key.Digest(), entry("purge")), lost)
+				}
+			}, lost, nil, true},
+			{"another one is quicker in the second store", func() {
+				next.beforeReopen = func() error { return reopen("eve") }
+			}, retrysafe.ErrNotEnded, nil, true},
+		} {
+			p.Key = retrysafe.Key{ID: test.name}
+			if err := run(); err != nil {
+				t.Fatal(err)
+			}
+			test.when()
+			meant := fence
+			first := reopen("ada")
+			second := s.Reopen(t.Context(), p.Key.Digest(), meant, entry("ada"))
+			if !errors.Is(first, test.first) || !errors.Is(second, test.second) {
+				t.Errorf("%v, %s: got %v and %v; want %v and %v", stage, test.name, first, second, test.first, test.second)
+			}
+			for i, one := range []*interrupted{old, next} {
+				r, err := one.Inspect(t.Context(), p.Key.Digest())
+				if err != nil || len(r) != 1 || (r[0].State == retrysafe.Released) != test.free {
+					t.Errorf("%v, %s: store %d has %+v, %v; want free: %v", stage, test.name, i, r, err, test.free)
+				}
+			}
+			if err := run(); (err == nil) != test.free {
+				t.Errorf("%v, %s: the next claim: %v; want free: %v", stage, test.name, err, test.free)
+			}
+		}
 	}
 }

@@ -43,6 +43,10 @@ type Harness struct {
 	// a slice of so many zeros, which costs little as long as nothing reads it. 0: the store takes any.
 	TooLarge int
 
+	// Copies says that the store keeps two copies of a record, as a move does. Of several Reopens at once more than one may
+	// succeed then, since together they free the key once; and a claim that it gives back may count as an attempt.
+	Copies bool
+
 	// Walks is how many random walks, each from a seed of its own, are compared with the model. Default 20.
 	Walks int
 }
