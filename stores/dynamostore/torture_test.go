@@ -18,10 +18,10 @@ import (
 
 func TestMain(m *testing.M) { torture.Main(m, tortured(), withServersTime()) }
 
-// What they would see: TestTortureSeesMutants.
-func TestSoakTorture(t *testing.T)        { tortured().Torture(t, soak.Times(t, 10)) }
-func TestSoakRace(t *testing.T)           { tortured().Race(t, soak.Times(t, 96)) }
-func TestTortureSeesMutants(t *testing.T) { tortured().SeesMutants(t) }
+// What they would see: TestSoakMutants.
+func TestSoakTorture(t *testing.T) { tortured().Torture(t, soak.Times(t, 10)) }
+func TestSoakRace(t *testing.T)    { tortured().Race(t, soak.Times(t, 96)) }
+func TestSoakMutants(t *testing.T) { tortured().SeesMutants(t, soak.Times(t, 1)) }
 
 // tortured is this store on the shared server. Its processes take the time from this machine, and leases are not
 // lengthened, so that leases of a fraction of a second can be tested exactly. A fence is the time before the request of

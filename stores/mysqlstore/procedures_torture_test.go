@@ -15,11 +15,11 @@ import (
 	"github.com/retrysafe/retrysafe/internal/testing/torture"
 )
 
-// What they would see: TestTortureOfProceduresSeesMutants.
+// What they would see: TestSoakProceduresMutants.
 func TestSoakTortureOfProcedures(t *testing.T) { torturedProcedures().Torture(t, soak.Times(t, 25)) }
 
-func TestSoakRaceForProcedures(t *testing.T)          { torturedProcedures().Race(t, soak.Times(t, 96)) }
-func TestTortureOfProceduresSeesMutants(t *testing.T) { torturedProcedures().SeesMutants(t) }
+func TestSoakRaceForProcedures(t *testing.T) { torturedProcedures().Race(t, soak.Times(t, 96)) }
+func TestSoakProceduresMutants(t *testing.T) { torturedProcedures().SeesMutants(t, soak.Times(t, 1)) }
 
 // torturedProcedures is a store over the procedures, whose calls have the rights of a service's account alone, unless a
 // record is of another request.

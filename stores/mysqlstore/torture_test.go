@@ -23,11 +23,13 @@ func TestMain(m *testing.M) {
 }
 
 // The store asks its server for the time, so that wrong clocks make no difference. What the tests would see:
-// TestTortureSeesMutants.
-func TestSoakTorture(t *testing.T)            { tortured().Torture(t, soak.Times(t, 50)) }
-func TestTortureWithWrongClocks(t *testing.T) { tortured().TortureWithWrongClocks(t, 20) }
-func TestSoakRace(t *testing.T)               { tortured().Race(t, soak.Times(t, 1000)) }
-func TestTortureSeesMutants(t *testing.T)     { tortured().SeesMutants(t) }
+// TestSoakMutants.
+func TestSoakTorture(t *testing.T) { tortured().Torture(t, soak.Times(t, 25)) }
+func TestSoakTortureWithWrongClocks(t *testing.T) {
+	tortured().TortureWithWrongClocks(t, soak.Times(t, 8))
+}
+func TestSoakRace(t *testing.T)    { tortured().Race(t, soak.Times(t, 320)) }
+func TestSoakMutants(t *testing.T) { tortured().SeesMutants(t, soak.Times(t, 1)) }
 
 func tortured() torture.Subject {
 	return torture.Subject{

@@ -23,17 +23,17 @@ func TestMain(m *testing.M) {
 }
 
 // Seen to fail with a checkpoint of a saved step answered from memory, although the lease was lost. What else it would
-// see: TestTortureSeesMutants.
-func TestSoakTorture(t *testing.T) { tortured().Torture(t, soak.Times(t, 40)) }
+// see: TestSoakMutants.
+func TestSoakTorture(t *testing.T) { tortured().Torture(t, soak.Times(t, 25)) }
 
 // The clocks of a third of the processes are an hour fast, those of another third an hour slow: there is no difference.
 // Seen to fail with judge returning time.Now() at once.
 func TestSoakTortureWithWrongClocks(t *testing.T) {
-	tortured().TortureWithWrongClocks(t, soak.Times(t, 20))
+	tortured().TortureWithWrongClocks(t, soak.Times(t, 8))
 }
 
-func TestSoakRace(t *testing.T)           { tortured().Race(t, soak.Times(t, 1000)) }
-func TestTortureSeesMutants(t *testing.T) { tortured().SeesMutants(t) }
+func TestSoakRace(t *testing.T)    { tortured().Race(t, soak.Times(t, 320)) }
+func TestSoakMutants(t *testing.T) { tortured().SeesMutants(t, soak.Times(t, 1)) }
 
 // tortured is this store on the shared server, in a bucket of its own.
 func tortured() torture.Subject {

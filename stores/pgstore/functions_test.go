@@ -87,7 +87,7 @@ func (s setting) place(t testing.TB) (direct, through string) {
 }
 
 // The whole contract through the functions, directly and through PgBouncer, whatever the database's default isolation.
-// What breaks each rule is in storetest; see also TestFunctionsTortureSeesMutants.
+// What breaks each rule is in storetest; see also TestSoakFunctionsMutants.
 func TestSoakFunctionsContract(t *testing.T) {
 	t.Parallel()
 	for _, s := range settings(soak.Times(t, 1) > 1) {

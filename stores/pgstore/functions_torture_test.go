@@ -18,7 +18,7 @@ import (
 )
 
 // Services in several processes, which call the functions as a role that has nothing but the grants.
-// What it would see: TestFunctionsTortureSeesMutants.
+// What it would see: TestSoakFunctionsMutants.
 func TestSoakFunctionsTorture(t *testing.T) {
 	t.Parallel()
 	for _, s := range settings(soak.Times(t, 1) > 1) {
@@ -28,8 +28,8 @@ func TestSoakFunctionsTorture(t *testing.T) {
 	}
 }
 
-func TestFunctionsTortureSeesMutants(t *testing.T) {
-	torturedFunctions(setting{isolation: "read committed"}).SeesMutants(t)
+func TestSoakFunctionsMutants(t *testing.T) {
+	torturedFunctions(setting{isolation: "read committed"}).SeesMutants(t, soak.Times(t, 1))
 }
 
 func TestSoakFunctionsRace(t *testing.T) {

@@ -14,14 +14,16 @@ import (
 
 func TestMain(m *testing.M) { torture.Main(m, tortured(), torturedFunctions(setting{})) }
 
-// What they would see: TestTortureSeesMutants.
-func TestSoakTorture(t *testing.T)        { tortured().Torture(t, soak.Times(t, 50)) }
-func TestSoakRace(t *testing.T)           { tortured().Race(t, soak.Times(t, 1000)) }
-func TestTortureSeesMutants(t *testing.T) { tortured().SeesMutants(t) }
+// What they would see: TestSoakMutants.
+func TestSoakTorture(t *testing.T) { tortured().Torture(t, soak.Times(t, 25)) }
+func TestSoakRace(t *testing.T)    { tortured().Race(t, soak.Times(t, 320)) }
+func TestSoakMutants(t *testing.T) { tortured().SeesMutants(t, soak.Times(t, 1)) }
 
 // The store asks its server for the time, so that wrong clocks make no difference. Seen to fail with acquire.sql judging
 // by the time that the process sent along.
-func TestTortureWithWrongClocks(t *testing.T) { tortured().TortureWithWrongClocks(t, 20) }
+func TestSoakTortureWithWrongClocks(t *testing.T) {
+	tortured().TortureWithWrongClocks(t, soak.Times(t, 8))
+}
 
 // tortured is this store, in several processes.
 func tortured() torture.Subject {

@@ -15,15 +15,15 @@ import (
 
 func TestMain(m *testing.M) { torture.Main(m, tortured()) }
 
-// What they would see: TestTortureSeesMutants.
-func TestSoakTorture(t *testing.T)        { tortured().Torture(t, soak.Times(t, 50)) }
-func TestSoakRace(t *testing.T)           { tortured().Race(t, soak.Times(t, 1000)) }
-func TestTortureSeesMutants(t *testing.T) { tortured().SeesMutants(t) }
+// What they would see: TestSoakMutants.
+func TestSoakTorture(t *testing.T) { tortured().Torture(t, soak.Times(t, 25)) }
+func TestSoakRace(t *testing.T)    { tortured().Race(t, soak.Times(t, 320)) }
+func TestSoakMutants(t *testing.T) { tortured().SeesMutants(t, soak.Times(t, 1)) }
 
 // The clocks of a third of the processes are an hour fast, those of another third an hour slow: there is no difference.
 // Seen to fail with the end of a lease counted by the clock of the client.
 func TestSoakTortureWithWrongClocks(t *testing.T) {
-	tortured().TortureWithWrongClocks(t, soak.Times(t, 20))
+	tortured().TortureWithWrongClocks(t, soak.Times(t, 8))
 }
 
 // tortured is this store on the shared server, under a prefix of its own.

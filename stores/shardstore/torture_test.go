@@ -15,10 +15,10 @@ import (
 
 func TestMain(m *testing.M) { torture.Main(m, tortured()) }
 
-// What they would see: TestTortureSeesMutants.
-func TestSoakTorture(t *testing.T)        { tortured().Torture(t, soak.Times(t, 30)) }
-func TestSoakRace(t *testing.T)           { tortured().Race(t, soak.Times(t, 500)) }
-func TestTortureSeesMutants(t *testing.T) { tortured().SeesMutants(t) }
+// What they would see: TestSoakMutants.
+func TestSoakTorture(t *testing.T) { tortured().Torture(t, soak.Times(t, 20)) }
+func TestSoakRace(t *testing.T)    { tortured().Race(t, soak.Times(t, 500)) }
+func TestSoakMutants(t *testing.T) { tortured().SeesMutants(t, soak.Times(t, 1)) }
 
 // tortured is a store over three in memory, which several processes share. They are not moving: while keys move, no
 // racer may win, and the fences of two stores are shown.

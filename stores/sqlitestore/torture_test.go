@@ -13,10 +13,10 @@ import (
 
 func TestMain(m *testing.M) { torture.Main(m, tortured()) }
 
-// What they would see: TestTortureSeesMutants.
-func TestSoakTorture(t *testing.T)        { tortured().Torture(t, soak.Times(t, 50)) }
-func TestSoakRace(t *testing.T)           { tortured().Race(t, soak.Times(t, 1000)) }
-func TestTortureSeesMutants(t *testing.T) { tortured().SeesMutants(t) }
+// What they would see: TestSoakMutants.
+func TestSoakTorture(t *testing.T) { tortured().Torture(t, soak.Times(t, 25)) }
+func TestSoakRace(t *testing.T)    { tortured().Race(t, soak.Times(t, 320)) }
+func TestSoakMutants(t *testing.T) { tortured().SeesMutants(t, soak.Times(t, 1)) }
 
 // tortured is this store in one process, because a file serves one: it is killed and paused, and another one continues
 // with the file.

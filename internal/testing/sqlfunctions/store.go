@@ -79,10 +79,11 @@ func (s *Store) Claim(ctx context.Context, p retrysafe.ClaimParams) (retrysafe.C
 	}
 }
 
-func (s *Store) claim(ctx context.Context, function string, p retrysafe.ClaimParams) (c retrysafe.Claim, err error) {
+func (s *Store) claim(ctx context.Context, function string, p retrysafe.ClaimParams) (retrysafe.Claim, error) {
 	keep := p.Keep.WithDefaults()
 	query := "SELECT " + columns() + " FROM " + s.Schema + "." + function + "(" + claimParameters + ")"
-	err = s.again(ctx, func(ctx context.Context) (err error) {
+	var c retrysafe.Claim // of which nothing is read if the call goes on after its context has ended
+	err := s.again(ctx, func(ctx context.Context) (err error) {
 		c, err = s.scan(s.DB.QueryRowContext(ctx, query, bytes(p.Key.Scope), bytes(p.Key.ID), bytes(p.Fingerprint),
 			interval(p.Lease), interval(keep.Replay), p.TakeOver, p.Owner.String(), interval(keep.Key), interval(keep.Audit)))
 		return err

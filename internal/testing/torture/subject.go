@@ -23,7 +23,8 @@ type Subject struct {
 	// Open opens a store at a place, in a process that was started for it. If mutant is not empty, it is the name of
 	// one of Mutants, which the store is to be broken by.
 	Open func(ctx context.Context, place, mutant string) (retrysafe.Store, error)
-	// Mutants are the names of what SeesMutants breaks, each of which the checks of Torture must notice.
+	// Mutants are the names of what SeesMutants breaks, each of which the checks of Torture must notice. The first is seen
+	// soon.
 	Mutants []string
 	// RaceMutants are those that Race must notice too.
 	RaceMutants []string

@@ -32,9 +32,9 @@ func subject() torture.Subject {
 	}
 }
 
-func TestSoakTorture(t *testing.T)        { subject().Torture(t, soak.Times(t, 30)) }
-func TestSoakRace(t *testing.T)           { subject().Race(t, soak.Times(t, 1000)) }
-func TestTortureSeesMutants(t *testing.T) { subject().SeesMutants(t) }
+func TestSoakTorture(t *testing.T) { subject().Torture(t, soak.Times(t, 30)) }
+func TestSoakRace(t *testing.T)    { subject().Race(t, soak.Times(t, 1000)) }
+func TestSeesMutants(t *testing.T) { subject().SeesMutants(t, len(mutants())) }
 
 // mutants break a store in one place each, in one of a few calls. Each is for one check.
 func mutants() map[string]func(retrysafe.Store) retrysafe.Store {
