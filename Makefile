@@ -16,11 +16,13 @@ RACE     := -race -gcflags=modernc.org/sqlite/lib=-race=false
 # The tests of these packages drive other programs, which they build as releases are built: the race detector would watch
 # the tests and not the programs. Without it they take half the time, and what both need is compiled once. make soak runs
 # them with it.
-DRIVERS   = ^$(ROOT)/(bench|examples|integration|internal/release|internal/testing)(/|$$)
+DRIVERS   = ^$(ROOT)/(bench|cmd|examples|integration|internal/release|internal/testing)(/|$$)
 
 # Packages whose tests take longest begin first, so that no core waits for the last of them.
-LONGEST   = ^$(ROOT)/(stores/(pg|mysql)store|cmd/retrysafe|cmd/retrysafe/internal/demo|internal/release|integration)$$
+LONGEST   = ^$(ROOT)/(stores/(pg|mysql)store|cmd/retrysafe/internal/(proxycmd|store)|internal/release|integration)$$
 SORTED   := awk -v longest='$(LONGEST)' '$$0 ~ longest {print; next} {rest = rest $$0 "\n"} END {printf "%s", rest}'
+
+CORE      = . ./client/... ./httpkey ./httpsafe/... ./stores/... ./proxy
 
 RELEASED := CGO_ENABLED=0 GOFLAGS=-trimpath
 
@@ -34,7 +36,7 @@ help: ## list the targets
 test: servers race drivers tidy ## unit tests with the race detector in every module, end-to-end tests
 
 test-core: ## the library without servers: the engine, its stores in memory, the middleware, the proxy; less than a minute
-	go test -race $(TESTFLAGS) . ./client/... ./httpkey ./httpsafe/... ./stores/... ./proxy
+	go test -race $(TESTFLAGS) $(CORE)
 
 # A test that needs a server waits until it is installed, or installs it, or says what to install. This saves it the wait.
 servers: # install the servers that tests need, in the background
@@ -55,8 +57,9 @@ tidy: ## check that every module is tidy, and that go doc changes no file; that 
 		{ echo "go.work.sum did not fit the modules: go commands have rewritten it, commit it"; exit 1; }
 	@failed=0; for m in $(MODULES); do (cd $$m && GOWORK=off go mod tidy -diff) || { echo "in $$m: run go mod tidy there"; failed=1; }; done; exit $$failed
 
+# Without the race detector, which the same tests have had with the installed version: it doubles what is compiled anew.
 test-newest: ## test-core with the newest version of Go, which the go command downloads
-	GOTOOLCHAIN=$(NEWEST_GO) $(MAKE) test-core
+	GOTOOLCHAIN=$(NEWEST_GO) $(RELEASED) go test -vet=off $(TESTFLAGS) $(CORE)
 
 mutate: ## break the reference store on purpose, one line at a time: every break must be noticed
 	go run ./internal/testing/mutate
