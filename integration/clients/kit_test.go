@@ -23,27 +23,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/testing/servers"
 )
 
-// folder is where the command is, as long as the tests run.
-var folder string
-
-func TestMain(m *testing.M) {
-	var err error
-	if folder, err = os.MkdirTemp("", "retrysafe-clients-"); err != nil {
-		panic(err)
-	}
-	code := m.Run()
-	os.RemoveAll(folder)
-	os.Exit(code)
-}
-
-// binary builds the command, once.
-var binary = sync.OnceValues(func() (string, error) {
-	path := filepath.Join(folder, "retrysafe")
-	build := exec.Command("go", "build", "-trimpath", "-o", path, ".") // as releases are built
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	build.Dir, build.Stderr = filepath.Join("..", "..", "cmd", "retrysafe"), os.Stderr
-	return path, build.Run()
-})
+// binary returns the path of the command.
+var binary = sync.OnceValues(servers.Retrysafe)
 
 // proxy is a process of the command, which is killed and started again.
 type proxy struct {

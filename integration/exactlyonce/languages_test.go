@@ -48,37 +48,19 @@ func python(driver string) func(t *testing.T) []string {
 
 func program(name string) string { return filepath.Join("services", name) }
 
-// folder is where programs are built, as long as the tests run.
-var folder string
-
 // TestMain runs more tests at once than there are processors, because they mostly wait for leases to end.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	_ = flag.Set("test.parallel", "5")
-	var err error
-	if folder, err = os.MkdirTemp("", "retrysafe-exactlyonce-"); err != nil {
-		panic(err)
-	}
-	code := m.Run()
-	os.RemoveAll(folder)
-	os.Exit(code)
+	os.Exit(m.Run())
 }
 
-var building sync.Mutex
-
-// build builds a program once, as releases are built, and returns its path.
+// build builds a program, as releases are built, and returns its path.
 func build(t *testing.T, pkg string) string {
 	t.Helper()
-	building.Lock()
-	defer building.Unlock()
-	path := filepath.Join(folder, filepath.Base(pkg))
-	if _, err := os.Stat(path); err == nil {
-		return path
-	}
-	command := exec.Command("go", "build", "-trimpath", "-o", path, pkg)
-	command.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := command.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	path, err := servers.Build(pkg)
+	if err != nil {
+		t.Fatal(err)
 	}
 	return path
 }

@@ -25,27 +25,8 @@ import (
 // shared is the server of all programs, each of which has a database of its own.
 var shared servers.SharedPostgres
 
-// folder is where the command is, as long as the tests run.
-var folder string
-
-func TestMain(m *testing.M) {
-	var err error
-	if folder, err = os.MkdirTemp("", "retrysafe-languages-"); err != nil {
-		panic(err)
-	}
-	code := m.Run()
-	os.RemoveAll(folder)
-	os.Exit(code)
-}
-
-// binary builds the command, once.
-var binary = sync.OnceValues(func() (string, error) {
-	path := filepath.Join(folder, "retrysafe")
-	build := exec.Command("go", "build", "-trimpath", "-o", path, ".") // as releases are built
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	build.Dir, build.Stderr = filepath.Join("..", "..", "cmd", "retrysafe"), os.Stderr
-	return path, build.Run()
-})
+// binary returns the path of the command.
+var binary = sync.OnceValues(servers.Retrysafe)
 
 // program is the program of a page.
 type program struct {

@@ -1,9 +1,10 @@
-// Package clitest is what the tests of the commands share: the program, built once for each folder of tests,
-// processes of it, an API to put behind a proxy, and a PostgreSQL server.
+// Package clitest is what the tests of the commands share: the program, processes of it, an API to put behind a proxy,
+// and a PostgreSQL server.
 package clitest
 
 import (
 	"bytes"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -22,25 +23,17 @@ var Postgres servers.SharedPostgres
 
 // Main builds the program, runs the tests, and ends the process.
 func Main(m *testing.M) {
-	directory, err := os.MkdirTemp("", "retrysafe-test")
-	if err != nil {
+	var err error
+	if Binary, err = servers.Retrysafe(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	Binary = filepath.Join(directory, "retrysafe")
-	// As releases are built, so that the build cache serves all tests.
-	build := exec.Command("go", "build", "-trimpath", "-o", Binary, "github.com/retrysafe/retrysafe/cmd/retrysafe")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "%v\n%s", err, out)
 		os.Exit(1)
 	}
 	for _, name := range []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"} { // for stand-ins of its services
 		_ = os.Setenv(name, "test") // a name that can be set
 	}
-	code := m.Run()
-	os.RemoveAll(directory)
-	os.Exit(code)
+	flag.Parse()
+	_ = flag.Set("test.parallel", "4") // more than there are cores: tests mostly wait for the programs that they started
+	os.Exit(m.Run())
 }
 
 // Result is what a command that has ended leaves.

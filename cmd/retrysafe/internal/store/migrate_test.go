@@ -294,7 +294,11 @@ func TestPostgresThatCannotBeUsed(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			got := clitest.Run(t, "proxy", "--upstream=http://127.0.0.1:1", "--listen=127.0.0.1:0", "--store="+c.url)
+			args := []string{"proxy", "--upstream=http://127.0.0.1:1", "--listen=127.0.0.1:0"}
+			if strings.HasPrefix(c.name, "no such") || c.name == "no answer" { // a proxy waits for them for a minute
+				args = []string{"keys", "list"}
+			}
+			got := clitest.Run(t, append(args, "--store="+c.url)...)
 			clitest.Want(t, "exit code", got.Code, cli.ExitFailed)
 			clitest.WantText(t, "output", got.Stderr, c.says...)
 			if strings.Contains(got.Stderr, "s3cret") || strings.Contains(got.Stderr, "goroutine") {
