@@ -59,6 +59,8 @@ func runWithInput(t *testing.T, text string, args ...string) clitest.Result {
 
 // The same decision is made about many keys: named, read, or all that are selected. Without --yes nothing is changed,
 // and neither is anything if there are more keys than expected. A key that cannot be resolved does not stop the others.
+//
+// Seen to fail with Yes not looked at in resolveAll, and in selected with Limit, MinAge or Scope left out.
 func TestResolveManyKeys(t *testing.T) {
 	t.Parallel()
 	file, s, leases := abandonedKeys(t, 4)
@@ -159,6 +161,8 @@ func TestResolveManyBesideLateAttempts(t *testing.T) {
 
 // A signal stops the command between two keys: the key that is being changed is changed, and the error says how many
 // are done. A store that is down stops it too.
+//
+// Seen to fail with each not looking at the context, with maxStoreFailures left out, and without WithoutCancel.
 func TestManyKeysAreLeftWhenStopped(t *testing.T) {
 	t.Parallel()
 	ctx, signal := context.WithCancel(t.Context())
