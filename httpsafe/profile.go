@@ -49,7 +49,8 @@ type Profile struct {
 	// kept by default.
 	KeepHeaders, DropHeaders []string
 	// DropBody never stores a body: a retry gets the status and the header, and Idempotency-Status says that the body is
-	// missing. For bodies that must not lie in the store, such as secrets that are shown once.
+	// missing. For bodies that must not lie in the store, such as secrets that are shown once. Their ETag, digests and
+	// signatures are not stored either.
 	DropBody bool
 	// Redact are JSON pointers to values in the bodies of responses that are not stored: "/card/number". The first caller
 	// gets the response as it is. In what is stored, and so in every replay, a string is replaced by
