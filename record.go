@@ -74,8 +74,8 @@ type Result struct {
 	Meta []byte
 	// Body is the answer, kept byte for byte.
 	Body []byte
-	// Omitted says that the work has run but its answer was not kept (too large, streamed, not encodable). A retry
-	// gets the result without it; the work never runs again.
+	// Omitted says that the work has run but its answer was not kept (too large, streamed, not encodable, not to be
+	// stored). A retry gets the result without it; the work never runs again.
 	Omitted bool
 }
 

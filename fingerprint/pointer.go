@@ -67,7 +67,7 @@ func (d *jsonDoc) child(i uint32, part string) uint32 {
 
 // element returns the array element of that index: decimal digits without leading zeros.
 func (d *jsonDoc) element(i uint32, index string) uint32 {
-	if index == "" || !isDigit(index[0]) || len(index) > 1 && index[0] == '0' {
+	if !isIndex(index) {
 		return 0
 	}
 	n, err := strconv.Atoi(index)
@@ -79,4 +79,9 @@ func (d *jsonDoc) element(i uint32, index string) uint32 {
 		element = d.next(element)
 	}
 	return element
+}
+
+// isIndex reports whether a part of a pointer can be the index of an array element.
+func isIndex(part string) bool {
+	return part != "" && strings.Trim(part, "0123456789") == "" && (part[0] != '0' || part == "0")
 }

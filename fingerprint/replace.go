@@ -26,10 +26,6 @@ func ReplaceJSON(body, from []byte, pointers []string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	type change struct {
-		begin, end int
-		value      []byte
-	}
 	var changes []change
 	for _, p := range pointers {
 		i, found := to.at(p)
@@ -40,6 +36,18 @@ func ReplaceJSON(body, from []byte, pointers []string) ([]byte, error) {
 			changes = append(changes, change{begin, end, from[first:last]})
 		}
 	}
+	return replaced(body, changes), nil
+}
+
+// change is a part of a text, and what takes its place.
+type change struct {
+	begin, end int
+	value      []byte
+}
+
+// replaced returns body with the changes made. One inside of another one is left out. If nothing changes, body itself is
+// returned.
+func replaced(body []byte, changes []change) []byte {
 	slices.SortFunc(changes, func(a, b change) int { return a.begin - b.begin })
 	var out []byte
 	written, changed := 0, false
@@ -52,9 +60,9 @@ func ReplaceJSON(body, from []byte, pointers []string) ([]byte, error) {
 		written = c.end
 	}
 	if !changed {
-		return body, nil
+		return body
 	}
-	return append(out, body[written:]...), nil
+	return append(out, body[written:]...)
 }
 
 // SetJSON returns body with the value at a JSON pointer set to value, which is JSON. All other bytes stay as they are.

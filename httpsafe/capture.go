@@ -58,7 +58,7 @@ func (r *recorder) resultOf(p *response) retrysafe.Result {
 	if r.state == hijacked || p.status < 200 {
 		return retrysafe.Result{Code: http.StatusOK, Meta: []byte(metaVersion), Omitted: true}
 	}
-	return p.result(r.m.config, r.r, &r.checks)
+	return p.result(r.m.config, r.r, &r.checks, r.account)
 }
 
 // sniffed returns room for a Content-Type that is found by looking at the body.

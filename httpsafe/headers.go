@@ -107,6 +107,16 @@ func describesBody(name string) bool {
 	return false
 }
 
+// revealsBody reports fields from which values of a body could be guessed, or that are wrong of another body: digests,
+// entity tags, which often are digests, and signatures, which cover them.
+func revealsBody(name string) bool {
+	switch http.CanonicalHeaderKey(name) {
+	case "Content-Digest", "Repr-Digest", "Digest", "Content-Md5", "Etag", "Signature", "Signature-Input":
+		return true
+	}
+	return false
+}
+
 // field is a header or trailer field with its lines.
 type field struct {
 	name    string

@@ -59,6 +59,9 @@ func (a *account) take(n int) *Problem {
 	return nil
 }
 
+// takeCopy asks for the memory of a copy of n bytes, and reports whether it was granted.
+func (a *account) takeCopy(n int) bool { return n <= uncounted || a.take(n) == nil }
+
 // release returns all of them.
 func (a *account) release() {
 	if a.held > 0 {

@@ -174,6 +174,11 @@ func (o Options) Validate() error {
 	if f := p.MarkerField; f != "" && !isMember(f) {
 		fail("Profile.MarkerField: %q is no JSON pointer to a member", f)
 	}
+	for _, field := range p.Redact {
+		if !isMember(field) {
+			fail("Profile.Redact: %q is no JSON pointer to a member; DropBody stores no body at all", field)
+		}
+	}
 	for _, field := range p.EchoFields {
 		switch {
 		case !isMember(field):

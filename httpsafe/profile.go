@@ -49,8 +49,22 @@ type Profile struct {
 	// kept by default.
 	KeepHeaders, DropHeaders []string
 	// DropBody never stores a body: a retry gets the status and the header, and Idempotency-Status says that the body is
-	// missing. For bodies that must not lie in the store, such as secrets that are shown once.
+	// missing. For bodies that must not lie in the store, such as secrets that are shown once. Their ETag, digests and
+	// signatures are not stored either.
 	DropBody bool
+	// Redact are JSON pointers to values in the bodies of responses that are not stored: "/card/number". The first caller
+	// gets the response as it is. In what is stored, and so in every replay, a string is replaced by
+	// [fingerprint.Redacted], and any other value by null: see [fingerprint.RedactJSON]. A body in gzip is stored decoded
+	// then. ETag, digests and signatures, from which a value could be guessed, are not stored, whatever KeepHeaders says;
+	// what else depends on the body belongs into DropHeaders.
+	//
+	// If it is not certain that the values are found, the body is not stored, as with DropBody. This is so if a body is
+	// not JSON or not whole (206), has two members of one name, is a list where a pointer names a member, has a
+	// Content-Encoding other than gzip, or has more than Policy.MaxResult or 16 MiB when it is decoded.
+	//
+	// What other code stores is not redacted: the response that a service completes itself (Options.CompletedElsewhere), the
+	// Result of a ReconcileFunc (see [Profile.Redacted]), of a step, and of a person's decision.
+	Redact []string
 
 	// StatusHeader adds Idempotency-Status to every answer. Without it only a replay that lacks its body has it,
 	// because no profile says that in another way; HideStatus leaves it out there too.

@@ -90,12 +90,14 @@ func (p *response) get(name string) []string {
 	return nil
 }
 
-// result returns what is stored of the response.
-func (p *response) result(c *config, r *http.Request, k *checks) retrysafe.Result {
+// result returns what is stored of the response. Its body may be a copy, whose memory account grants.
+func (p *response) result(c *config, r *http.Request, k *checks, a *account) retrysafe.Result {
+	stored := c.Profile.storedOf(p, c.policy.MaxResult, a)
 	connection := p.get("Connection")
 	p.meta = append(p.meta[:0], metaVersion...)
 	for _, f := range p.fields {
 		switch {
+		case stored.leavesOut(f.name):
 		case f.trailer && isFieldName(f.name) && c.fields.stores(f.name, connection):
 			p.meta = appendMetaField(p.meta, trailerMark, f.name, f.values)
 		case !f.trailer && c.fields.stores(f.name, connection):
@@ -104,12 +106,9 @@ func (p *response) result(c *config, r *http.Request, k *checks) retrysafe.Resul
 	}
 	p.meta = p.appendAbout(p.meta, r)
 	p.meta = append(append(append(p.meta, "@"+aboutChecks+": "...), k[:]...), '\n')
-	omitted := p.omitted || c.Profile.DropBody
-	result := retrysafe.Result{Failed: p.status >= 400, Code: p.status, Meta: p.meta, Omitted: omitted}
-	if !omitted {
-		result.Body = p.body
+	return retrysafe.Result{
+		Failed: p.status >= 400, Code: p.status, Meta: p.meta, Body: stored.body, Omitted: stored.omitted,
 	}
-	return result
 }
 
 // appendAbout records the names by which logs and traces know the request that ran.

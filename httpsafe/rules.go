@@ -53,6 +53,8 @@ type Rules struct {
 	AmbiguousPolicy string                    `json:"ambiguous_policy"`
 	// Echo are members of a replayed body that are the new request's.
 	Echo []string `json:"echo,omitempty"`
+	// Redacted are values in the bodies of replays that are not those of the first response: see Profile.Redact.
+	Redacted []string `json:"redacted,omitempty"`
 	// Marker is the header set to "true" on replays; empty: none.
 	Marker string `json:"marker,omitempty"`
 
@@ -93,6 +95,7 @@ func (o Options) Rules(route string, p retrysafe.Policy, extra ...Problem) Rules
 		Ambiguous:         o.Ambiguous,
 		AmbiguousPolicy:   ambiguous(o, p),
 		Echo:              o.Profile.EchoFields,
+		Redacted:          o.Profile.Redact,
 		Marker:            o.Profile.Marker,
 		Headers:           o.Profile.Headers(),
 		HeaderOnly:        o.KeySource == nil,

@@ -159,7 +159,7 @@ func replayRules(r *profile.Rules, p, base httpsafe.Profile) {
 	if p.RefuseReplays != base.RefuseReplays {
 		r.Replays = !p.RefuseReplays
 	}
-	if !slices.Equal(p.EchoFields, base.EchoFields) || p.MarkerField != base.MarkerField {
+	if !slices.Equal(p.EchoFields, base.EchoFields) || p.MarkerField != base.MarkerField || len(p.Redact) > 0 {
 		r.SameBytes = false
 	}
 	keeps := func(p httpsafe.Profile, status int) bool {

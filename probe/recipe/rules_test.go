@@ -44,6 +44,7 @@ func TestRulesOfAProfileFile(t *testing.T) {
 		"fingerprint: {exclude: [/at]}":           func(r *profile.Rules) { r.LooseBody = true },
 		"fingerprint: {numbers: double}":          func(r *profile.Rules) { r.Doubles = true },
 		"marker_field: /again":                    func(r *profile.Rules) { r.SameBytes = false },
+		"redact: [/card/number]":                  func(r *profile.Rules) { r.SameBytes = false },
 		"keep: all":                               func(r *profile.Rules) { r.KeepsErrors = true },
 		"base: stripe\nkeep: successes":           func(r *profile.Rules) { *r, _ = profile.Of("stripe"); r.KeepsErrors = false },
 		"base: gocardless\nrefuse_replays: false": func(r *profile.Rules) { *r, _ = profile.Of("gocardless"); r.Replays = true },

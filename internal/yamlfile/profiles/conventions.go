@@ -46,6 +46,11 @@ type Conventions struct {
 	// DropBody: if true, bodies are never stored: a retry gets the status and the headers, and is told that the body is
 	// missing. For secrets that are shown once.
 	DropBody settings.Setting[bool] `yaml:"drop_body" sets:"DropBody"`
+	// Redact are values in the bodies of answers that are not stored: `[/card/number, /token]`, as JSON pointers. The first
+	// request gets the answer as it is; retries get `"[redacted]"` in place of a text, and `null` in place of anything else.
+	// If a body is not JSON, or it is not certain for another reason that the values are found, it is not stored, as with
+	// `drop_body`. See [privacy](privacy.md). Default: none.
+	Redact settings.Setting[[]string] `yaml:"redact" form:"pointer" sets:"Redact"`
 	// KeepHeaders are headers of answers that are stored and replayed although they are left out by default, such as
 	// `Set-Cookie`.
 	KeepHeaders settings.Setting[[]string] `yaml:"keep_headers" form:"field name" sets:"KeepHeaders"`

@@ -254,6 +254,17 @@ func TestSettingsAtWork(t *testing.T) {
 			want(a.T, "retry", got, "201")
 			want(a.T, "marked", strings.Contains(header.Get("Idempotency-Status"), "body=?0"), true)
 		}},
+		"redact": {"{redact: [/card/number, /pin]}", func(a *atWork) {
+			const asked = `{"json":1,"card":{"number":"4242"},"pin":17}`
+			first, _ := a.post("/cards", asked, key)
+			want(a.T, "first", first, "201 "+asked)
+			second, _ := a.post("/cards", asked, key)
+			want(a.T, "retry", second, `201 {"json":1,"card":{"number":"[redacted]"},"pin":null}`)
+			a.post("/cards", "", key, "Caller: bob") // an answer that is not JSON
+			third, header := a.post("/cards", "", key, "Caller: bob")
+			want(a.T, "not JSON", third+" "+strings.Join(strings.Split(header.Get("Idempotency-Status"), "; ")[:2], "; "),
+				"201 replayed; body=?0")
+		}},
 		"keep and drop headers": {"{keep_headers: [set-cookie], drop_headers: [X-Secret]}", func(a *atWork) {
 			_, first := a.post("/pay", "", key)
 			want(a.T, "first", first.Get("Set-Cookie")+first.Get("X-Secret"), "session=1shown once")

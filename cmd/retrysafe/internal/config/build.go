@@ -153,7 +153,8 @@ func (t Route) options(known secrets) proxy.Route {
 		r.UpstreamKey = ""
 	}
 	if t.Reconcile.Set {
-		r.Policy.OnAbandoned = reconcile.Service{URL: t.Reconcile.Value, Secrets: known.reconcile}.Policy(t.Pattern.Value)
+		r.Policy.OnAbandoned = reconcile.Service{URL: t.Reconcile.Value, Secrets: known.reconcile}.
+			Policy(t.Pattern.Value, r.HTTP.Profile)
 	}
 	if t.completesUpstream() {
 		r.Policy = r.Policy.CompletedElsewhere()

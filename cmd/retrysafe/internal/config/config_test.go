@@ -71,7 +71,8 @@ routes:
   POST /hooks: {key: {header: X-Delivery}, stream: true}
   POST /charges: {complete: upstream, attempts: 3, timeout: 10s, lease: 20s}
   POST /orders: {key: {body: /id}, scope_version: v2, failure_retention: {replay: 5m}, statuses: {release: [402, 5xx]},
-    drop_body: true, keep_headers: [Set-Cookie], drop_headers: [X-A], marker: X-Replay}
+    drop_body: true, keep_headers: [Set-Cookie], drop_headers: [X-A],
+    marker: X-Replay, redact: [/card/number]}
   POST /transfers: {reconcile: "http://localhost:3000/reconcile"}
   /static/: {guarded: false}
   POST shop.example.com/carts: {upstream: "https://carts.internal/v1"}

@@ -34,6 +34,8 @@ func TestWhatIsRefused(t *testing.T) {
 		{"a scope of a cookie without a name", "scope: 'cookie:'\n", 1, 8, "cookie:NAME"},
 		{"a caller without a list", "callers: {acme: a}\n", 1, 17, "at least one value"},
 		{"a name of two callers", "scope: mtls\ncallers: {acme: [a], globex: [a]}\n", 2, 30, "keep it in one list"},
+		{"a value to redact that is no pointer", "defaults: {redact: [card.number]}\n", 1, 21, "it begins with a slash: /card/number"},
+		{"nothing to redact", "defaults: {redact: []}\n", 1, 20, "at least one value"},
 		{"a success that frees the key", "defaults: {statuses: {release: [201]}}\n", 1, 23, "leave it out of release"},
 		{"successes that free the key", "defaults: {statuses: {release: [2xx]}}\n", 1, 23, "leave it out of release"},
 		{
@@ -333,6 +335,8 @@ func TestWarnings(t *testing.T) {
 		"upstream: http://x\nroutes:\n  POST /a: {complete: upstream, lease: 5m}\n":                                   "[{3 40}]",
 		"upstream: http://x\nroutes:\n  POST /a: {complete: upstream, lease: 5s}\n":                                   "[{3 40}]",
 		"upstream: http://x\nroutes:\n  POST /a: {timeout: 1m, lease: 5s}\n":                                          "[]",
+		"upstream: http://x\ndefaults: {redact: [/a]}\nroutes:\n  POST /a: {complete: upstream}\n  POST /b:\n":        "[{2 20}]",
+		"upstream: http://x\nroutes:\n  POST /a: {redact: [/a], drop_body: true}\n":                                   "[{3 21}]",
 	} {
 		c := mustParse(t, source)
 		if err := c.FillIn(); err != nil {

@@ -73,12 +73,12 @@ var client = func() http.Client {
 	}
 }()
 
-// Policy is the AbandonedPolicy of a route: it asks the service. If that says that the operation was executed, its
-// answer is saved; if not, the request is sent again. If it does not know, or gives no such answer in three tries of
+// Policy is the AbandonedPolicy of a route with the profile p: it asks the service. If that says that the operation was
+// executed, its answer is saved, redacted as p says; if not, the request is sent again. If it does not know, or gives no such answer in three tries of
 // five seconds, the outcome stays unknown, and the next retry asks again. It is not asked about an upstream_key that
 // was made with another secret, which is not known any more: the service would not find it, and the request would be
 // sent again.
-func (s Service) Policy(route string) retrysafe.AbandonedPolicy {
+func (s Service) Policy(route string, p httpsafe.Profile) retrysafe.AbandonedPolicy {
 	return retrysafe.Reconcile(func(ctx context.Context, a *retrysafe.Attempt, abandoned retrysafe.Record) (*retrysafe.Result, error) {
 		upstreamKey, err := proxy.UpstreamKeyOf(a, abandoned)
 		if err != nil {
@@ -93,6 +93,9 @@ func (s Service) Policy(route string) retrysafe.AbandonedPolicy {
 		}
 		for try := 0; ; try++ {
 			result, err := s.ask(ctx, abandoned.Key.Digest(), text)
+			if result != nil {
+				*result = p.Redacted(*result)
+			}
 			if err == nil {
 				return result, nil
 			}

@@ -27,6 +27,8 @@ type shop struct {
 	runs  atomic.Int64              // of the API
 	asked atomic.Int64
 	saw   Question
+	// profile of the route.
+	profile httpsafe.Profile
 	// answers of the service, in turn; the last one counts for all that follow. One that is a number is a status.
 	answers []string
 }
@@ -57,7 +59,7 @@ func newShop(t *testing.T, answers ...string) *shop {
 			Upstream: proxy.Upstream{URL: upstream},
 			Routes: []proxy.Route{{
 				Pattern: "POST /orders/{id}", UpstreamKey: "X-Key",
-				Policy: retrysafe.Policy{OnAbandoned: Service{URL: to, Secrets: secrets}.Policy("POST /orders/{id}")},
+				Policy: retrysafe.Policy{OnAbandoned: Service{URL: to, Secrets: secrets}.Policy("POST /orders/{id}", s.profile)},
 			}},
 		})
 		if err != nil {
@@ -187,7 +189,7 @@ func TestASilentService(t *testing.T) {
 	defer silent.Close()
 	u, _ := url.Parse(silent.URL)
 	guard := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{
-		Policy: retrysafe.Policy{OnAbandoned: Service{URL: u}.Policy(""), Timeout: 300 * time.Millisecond},
+		Policy: retrysafe.Policy{OnAbandoned: Service{URL: u}.Policy("", httpsafe.Profile{}), Timeout: 300 * time.Millisecond},
 	})
 	request := retrysafe.Request{Key: retrysafe.Key{ID: "k"}}
 	ran := 0
@@ -202,5 +204,19 @@ func TestASilentService(t *testing.T) {
 	}
 	if ran != 1 {
 		t.Errorf("the work ran %d times, want 1", ran)
+	}
+}
+
+// What the service says is redacted before it is stored: not even the first caller who gets it gets more. Seen to fail
+// with Redacted taken out of Policy.
+func TestWhatTheServiceSaysIsRedacted(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, `{"outcome":"executed","status":201,"body":"{\"id\":7,\"pin\":\"4242\"}"}`)
+	s.profile.Redact = []string{"/pin"}
+	s.start(retrysafe.Options{})
+	for range 2 {
+		if got := s.post(); got.Code != http.StatusCreated || got.Body.String() != `{"id":7,"pin":"[redacted]"}` {
+			t.Errorf("got %d %s", got.Code, got.Body)
+		}
 	}
 }
