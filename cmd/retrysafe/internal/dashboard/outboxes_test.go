@@ -231,7 +231,7 @@ func TestNoMessageBodyWithoutItsLine(t *testing.T) {
 
 // Text of programs and receivers is shown as text.
 //
-// Seen to fail with "template.HTML" returned by clean and shorten.
+// Seen to fail with "template.HTML" returned by clean.
 func TestNothingInAMessageIsMarkup(t *testing.T) {
 	k := start(t, Options{Outboxes: newBox(t, 1, script).found})
 	form := with(fields(k.get("/letters?digest=outbox/1").Body.String()), "action", "drop", "reason", script, "by", script)
