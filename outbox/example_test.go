@@ -2,6 +2,7 @@ package outbox_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"time"
@@ -32,4 +33,34 @@ func ExampleEach() {
 	// order.placed <nil> 0s false
 	// order.busy too many requests 1m0s false
 	// order.lost no receiver for order.lost 0s true
+}
+
+// A page for operators finds the outboxes of a database, and says what holds them up.
+func ExampleFind() {
+	show := func(ctx context.Context, db *sql.DB) error {
+		found, err := outbox.Find(ctx, db, outbox.PostgreSQL)
+		if err != nil {
+			return err
+		}
+		for _, options := range found {
+			box, err := outbox.New(db, outbox.PostgreSQL, options)
+			if err != nil {
+				return err
+			}
+			held, err := box.Held(ctx, 10)
+			if err != nil {
+				return err
+			}
+			for _, h := range held {
+				fmt.Println(options.Table, h.First.Aggregate, h.Waiting, "wait behind", h.First.Key, h.Error)
+			}
+			letters, err := box.PeekDead(ctx, 0, 100)
+			if err != nil {
+				return err
+			}
+			fmt.Println(options.Table, len(letters), "dead letters")
+		}
+		return nil
+	}
+	_ = show
 }

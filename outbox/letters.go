@@ -20,8 +20,17 @@ type Letter struct {
 
 // Dead lists up to n dead letters in the order in which they were saved. It starts behind the letter whose ID is
 // after; 0 starts at the first letter.
-func (b *Outbox) Dead(ctx context.Context, after int64, n int) (letters []Letter, err error) {
-	rows, err := query(ctx, b.db, b.sql.dead, after, n)
+func (b *Outbox) Dead(ctx context.Context, after int64, n int) ([]Letter, error) {
+	return b.deadLetters(ctx, after, n, true)
+}
+
+// PeekDead is Dead without the bodies, which may be large.
+func (b *Outbox) PeekDead(ctx context.Context, after int64, n int) ([]Letter, error) {
+	return b.deadLetters(ctx, after, n, false)
+}
+
+func (b *Outbox) deadLetters(ctx context.Context, after int64, n int, bodies bool) (letters []Letter, err error) {
+	rows, err := query(ctx, b.db, b.sql.dead, after, n, bodies)
 	if err != nil {
 		return nil, fmt.Errorf("outbox: dead letters: %w", err)
 	}

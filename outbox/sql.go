@@ -31,7 +31,7 @@ type statements struct {
 	save, due, heads, dueHeads    statement
 	take, settle, settleFree      statement
 	dead, letter, redeliver, drop statement
-	stats, sweep                  statement
+	stats, held, sweep            statement
 
 	grants     string // of the functions that save; empty if there are none
 	migrations []Migration
@@ -105,7 +105,7 @@ func newStatements(d Dialect, o Options) (*statements, error) {
 		save: with("save"), due: with("due"), heads: with("heads"), dueHeads: with("due_heads"),
 		take: with("take"), settle: with("settle"), settleFree: with("settle_free"),
 		dead: with("dead"), letter: with("letter"), redeliver: with("redeliver"), drop: with("drop"),
-		stats: with("stats"), sweep: with("sweep"),
+		stats: with("stats"), held: with("held"), sweep: with("sweep"),
 		migrations: newMigrations(d, names),
 	}
 	if d == PostgreSQL {

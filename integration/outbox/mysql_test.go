@@ -62,8 +62,8 @@ func TestPlansOfMySQL(t *testing.T) {
 			"due": {"3", "100"}, "heads": {"3", "''"}, "due_heads": {"'[1, 2, 3]'", "100"},
 			"take":   {"'owner'", "1", "'[1, 2, 3]'"},
 			"settle": {one, "'owner'"}, "settle_free": {one, "'owner'"},
-			"dead": {"0", "100"}, "letter": {"'1'"}, "redeliver": {`'["1"]'`}, "drop": {`'["1"]'`},
-			"stats": {}, "sweep": {"0", "10"},
+			"dead": {"0", "100", "1"}, "letter": {"'1'"}, "redeliver": {`'["1"]'`}, "drop": {`'["1"]'`},
+			"stats": {}, "held": {"10"}, "sweep": {"0", "10"},
 		} {
 			if reads := k.handlerReads(file, args...); reads > 5000 {
 				t.Errorf("%s, %s: %d reads", file, when, reads)

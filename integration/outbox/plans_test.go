@@ -30,11 +30,12 @@ func TestPlans(t *testing.T) {
 			"take":        {[]byte("owner"), 1, "[1, 2, 3]"},
 			"settle":      {`[{"id": 1, "state": 2, "delay": 0, "error": "", "untried": 0}]`, []byte("owner")},
 			"settle_free": {`[{"id": 1, "state": 2, "delay": 0, "error": "", "untried": 0}]`, []byte("owner")},
-			"dead":        {0, 100},
+			"dead":        {0, 100, true},
 			"letter":      {[]byte("1")},
 			"redeliver":   {`["1"]`},
 			"drop":        {`["1"]`},
 			"stats":       {},
+			"held":        {10},
 			"sweep":       {0, 1000},
 		} {
 			if plan := k.explain("", file, args...); strings.Contains(plan, "Seq Scan on outbox") {

@@ -1,4 +1,4 @@
-SELECT id, key, topic, aggregate, header, body, tries, {{clock}} - saved_at, {{clock}} - due_at, error
+SELECT id, key, topic, aggregate, header, CASE WHEN $3 THEN body ELSE '' END, tries, {{clock}} - saved_at, {{clock}} - due_at, error
 FROM {{messages}}
 WHERE state = 3 AND id > $1
 ORDER BY id

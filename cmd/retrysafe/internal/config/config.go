@@ -6,6 +6,7 @@
 //	values.go    how the text of a single value is read
 //	docs.go      describes the settings for people and editors, from the comments of their fields
 //	patterns.go  routes that would match nothing, or that guard nothing
+//	links.go     the links of the dashboard
 //	mode.go      routes that are only observed
 //	check.go     settings that make no sense together
 //	build.go     the options of the proxy that a configuration stands for
@@ -149,6 +150,10 @@ type Dashboard struct {
 	// URL is where operators find the dashboard, such as `https://ops.example.com`, whichever process serves it. Then the
 	// `instance` of error bodies, the log and traces name the page of their key. Clients see the URL. Default: none.
 	URL Setting[*url.URL] `yaml:"url" form:"dashboard" restart:"change"`
+	// Links are links from the page of a key to other sites: `{Stripe:
+	// 'https://dashboard.stripe.com/search?query={tag:order}'}`. `{tag:NAME}` is a tag of the key, `{digest}` its digest;
+	// values are escaped, and cannot stand in the host. A link whose tag a key lacks is not shown. Default: none.
+	Links Setting[Links] `yaml:"links" restart:"change"`
 }
 
 // keyPages is what the URLs of pages about keys begin with; "" if there is none.

@@ -21,19 +21,26 @@ type attentionPage struct {
 	N        int
 	More     bool
 	Most     int // keys in one decision
+	HasLinks bool
 }
 
 // scopeGroup has the keys of one caller, the one with the least time left first.
 type scopeGroup struct {
 	Scope string
-	Keys  []keys.Record
+	Keys  []waitingKey
 	Least float64
+}
+
+// waitingKey is a key, and its links.
+type waitingKey struct {
+	keys.Record
+	Links []shownLink
 }
 
 // attention shows the abandoned keys. When the time of a key has passed, a retry runs the operation as if it were new,
 // so those with the least time come first.
 func (q *request) attention() error {
-	data := attentionPage{OnDemand: q.scans && q.r.FormValue("read") == "", Most: maxDecisions}
+	data := attentionPage{OnDemand: q.scans && q.r.FormValue("read") == "", Most: maxDecisions, HasLinks: len(q.options.Links) > 0}
 	if data.OnDemand {
 		return q.render(http.StatusOK, "attention", "Waiting for a person", "attention", data)
 	}
@@ -64,7 +71,7 @@ func (q *request) attention() error {
 			places[r.Scope] = i
 			data.Groups = append(data.Groups, scopeGroup{Scope: r.Scope, Least: r.KeyLeft})
 		}
-		data.Groups[i].Keys = append(data.Groups[i].Keys, r)
+		data.Groups[i].Keys = append(data.Groups[i].Keys, waitingKey{r, q.linksOf(r)})
 	}
 	return q.render(http.StatusOK, "attention", "Waiting for a person", "attention", data)
 }

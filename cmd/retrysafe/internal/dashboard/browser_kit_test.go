@@ -78,13 +78,6 @@ func open(t *testing.T) *browser {
 	return b
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // call sends a command, and waits for its result.
 func (b *browser) call(method string, params any, result any) {
 	b.Helper()

@@ -41,10 +41,15 @@ func TestInABrowser(t *testing.T) {
 	axe, err := os.ReadFile(filepath.Join(servers.NodeModules(t, "testdata/axe"), "axe-core/axe.min.js"))
 	must(t, err)
 	traffic := NewTraffic()
-	k := start(t, Options{Traffic: traffic, ConfigFunc: func() string { return "upstream:\n  url: http://localhost:3000\n" }})
 	hostile := script
 	if *write {
-		hostile, k.step = "", "charge"
+		hostile = ""
+	}
+	links, err := newLinks(map[string]string{"Stripe": "https://dashboard.stripe.com/search?query={digest}"})
+	must(t, err)
+	k := start(t, Options{Outboxes: newBox(t, 3, hostile).found, Links: links, Traffic: traffic, ConfigFunc: func() string { return "upstream:\n  url: http://localhost:3000\n" }})
+	if *write {
+		k.step = "charge"
 	}
 	waiting := k.abandon("acme"+hostile, "order-17")
 	k.abandon("acme"+hostile, "order-18")
@@ -61,6 +66,7 @@ func TestInABrowser(t *testing.T) {
 	pages := map[string]string{
 		"overview": "/", "list": "/find?state=all", "attention": "/attention", "key": "/keys/" + waiting, "ended": "/keys/" + ended,
 		"decide": "/decide?digest=" + waiting, "configuration": "/configuration", "decisions": "/audit?read=1", "missing": "/nowhere",
+		"outboxes": "/outboxes", "outbox": "/outboxes/outbox", "letter": "/outboxes/outbox/1",
 	}
 	for name, path := range pages {
 		b.goTo(server.URL + path)

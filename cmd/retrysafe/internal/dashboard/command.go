@@ -14,6 +14,7 @@ import (
 
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/keys"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/outboxcmd"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/store"
 )
 
@@ -21,10 +22,11 @@ import (
 type Cmd struct {
 	Store string `required:"" env:"RETRYSAFE_STORE" placeholder:"STORE" help:"Where keys are kept: the path of a SQLite file, or the URL of a server."`
 	store.Encryption
-	Listen  string `default:"127.0.0.1:8082" placeholder:"ADDR" help:"The address to listen on. Default 127.0.0.1:8082."`
-	Users   string `placeholder:"FILE" help:"File of the users who may log in: lines of a name, a role (look, resolve or purge) and sha256:HASH of a token. Required unless the address is of this machine only."`
-	TLSCert string `name:"tls-cert" placeholder:"FILE" help:"The file of the certificate chain, for TLS."`
-	TLSKey  string `name:"tls-key" placeholder:"FILE" help:"The file of the certificate's private key."`
+	Listen  string            `default:"127.0.0.1:8082" placeholder:"ADDR" help:"The address to listen on. Default 127.0.0.1:8082."`
+	Users   string            `placeholder:"FILE" help:"File of the users who may log in: lines of a name, a role (look, resolve or purge) and sha256:HASH of a token. Required unless the address is of this machine only."`
+	Links   map[string]string `name:"link" mapsep:"none" placeholder:"NAME=URL" help:"A link from the page of a key to another site, such as the dashboard of a payment provider: Stripe='https://dashboard.stripe.com/search?query={tag:order}'. {tag:NAME} is a tag of the key, {digest} its digest. The flag may be repeated."`
+	TLSCert string            `name:"tls-cert" placeholder:"FILE" help:"The file of the certificate chain, for TLS."`
+	TLSKey  string            `name:"tls-key" placeholder:"FILE" help:"The file of the certificate's private key."`
 }
 
 // Help shows the usual ways.
@@ -42,6 +44,11 @@ Examples:
     echo "alice resolve sha256:$(printf %s "$token" | sha256sum | cut -d' ' -f1)" >> users
     retrysafe dashboard --store postgres://app@db/shop --listen :8082 --users users --tls-cert cert.pem --tls-key key.pem
 
+    # from the page of a key to its charge at the provider
+    retrysafe dashboard --store keys.db --link Stripe='https://dashboard.stripe.com/search?query={tag:order}'
+
+If the store's database has outboxes, their dead letters are shown, too, and can be delivered again or dropped.
+
 A SQLite file that a running proxy has open is reached over the socket beside the file, as by retrysafe keys. If no
 proxy runs, the dashboard opens the file, and a proxy cannot start until the dashboard has ended.
 
@@ -56,6 +63,10 @@ func (c Cmd) Run(s *cli.Streams) error {
 		return err
 	}
 	if err := CheckUsers(c.Users); err != nil {
+		return cli.Refuse(err)
+	}
+	links, err := newLinks(c.Links)
+	if err != nil {
 		return cli.Refuse(err)
 	}
 	settings, err := c.tls()
@@ -73,11 +84,18 @@ func (c Cmd) Run(s *cli.Streams) error {
 	if err != nil {
 		return fmt.Errorf("store %s: %w", ref.Name, err)
 	}
+	boxes, err := outboxcmd.OpenDatabase(ctx, ref)
+	if err != nil {
+		return errors.Join(err, closeStore())
+	}
+	defer boxes.Close()
 	listener, err := net.Listen("tcp", c.Listen)
 	if err != nil {
 		return errors.Join(fmt.Errorf("listen: %w", err), closeStore())
 	}
-	server := NewServer(New(Options{Keys: found, Store: ref.Name, Users: c.Users, Log: log}), settings, log)
+	server := NewServer(New(Options{
+		Keys: found, Store: ref.Name, Outboxes: boxes, Users: c.Users, Log: log, Links: links,
+	}), settings, log)
 	failed := make(chan error, 1)
 	go func() { failed <- Serve(server, listener) }()
 	log.Info("the dashboard listens", "url", URL(listener, settings != nil), "store", ref.Name, "login", c.Users != "")

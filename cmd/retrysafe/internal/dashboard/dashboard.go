@@ -17,10 +17,14 @@ type Options struct {
 	Keys keys.Keys
 	// Store is the name of the store for people, without a password.
 	Store string
+	// Outboxes are those of the store's database; nil: it cannot have any.
+	Outboxes Outboxes
 	// Users is the path of the file of users. Empty: there is no login, and only names of this machine are accepted as
 	// Host. See CheckListen.
 	Users string
-	// Log gets a line for each decision, each answer that was shown, and each login. Required.
+	// Links lead from a key to other sites.
+	Links []Link
+	// Log gets a line for each decision, each answer or message that was shown, and each login. Required.
 	Log *slog.Logger
 	// Traffic counts the requests of a proxy; nil: this process runs none.
 	Traffic *Traffic
@@ -37,6 +41,7 @@ type Dashboard struct {
 	secret    []byte // of the tokens of forms
 	sessions  sessions
 	counts    counts
+	menu      menu
 	decisions decisions
 	handler   http.Handler
 }
@@ -93,9 +98,17 @@ func (d *Dashboard) routes() []route {
 		{"GET /configuration", Look, (*request).configuration},
 		{"GET /audit", Look, (*request).audit},
 
+		{"GET /outboxes", Look, (*request).outboxes},
+		{"GET /outboxes/{box}", Look, (*request).outbox},
+		{"GET /outboxes/{box}/{letter}", Look, (*request).letter},
+		{"POST /outboxes/{box}/{letter}/body", Look, (*request).letterBody},
+
 		{"GET /decide", Resolve, (*request).decide},
 		{"POST /decide/preview", Resolve, (*request).preview},
 		{"POST /decide/confirm", Resolve, (*request).confirm},
+		{"GET /letters", Resolve, (*request).decide},
+		{"POST /letters/preview", Resolve, (*request).preview},
+		{"POST /letters/confirm", Resolve, (*request).confirm},
 		{"GET /purge", Purge, (*request).decide},
 		{"POST /purge/preview", Purge, (*request).preview},
 		{"POST /purge/confirm", Purge, (*request).confirm},

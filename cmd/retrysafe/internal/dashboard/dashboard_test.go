@@ -178,6 +178,13 @@ func (k *kit) end(scope, id, body string) string {
 	return key.Digest().String()
 }
 
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func (k *kit) must(err error) {
 	k.Helper()
 	if err != nil {

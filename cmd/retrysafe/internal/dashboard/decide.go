@@ -19,6 +19,7 @@ type decidePage struct {
 	Path     string
 	Digests  []string
 	Records  []keys.Record // one for the form, if there is one key
+	About    string        // one letter, if there is one
 	Choices  []choice
 	Chosen   choice
 	Form     decisionForm
@@ -30,42 +31,70 @@ type decidePage struct {
 	MaxText  int
 }
 
+// Noun is the word for n of what is decided.
+func (p decidePage) Noun(n int) string {
+	noun := "key"
+	if p.Path == lettersPath {
+		noun = "dead letter"
+	}
+	if n == 1 {
+		return noun
+	}
+	return noun + "s"
+}
+
+// nav is the entry of the menu that the forms belong to.
+func (p decidePage) nav() string {
+	if p.Path == lettersPath {
+		return "outboxes"
+	}
+	return "attention"
+}
+
 // Can is the number of keys that the decision can be carried out for.
 func (p decidePage) Can() int { return len(p.Results) - p.Failures }
 
 // result is what became of the decision about one key.
 type result struct {
-	Digest, Text string
+	Digest, Text string // Digest may be the name of a letter
 	Failed       bool
 }
 
 // decide shows the form.
 func (q *request) decide() error {
-	all, err := digests(q.r.URL.Query()["digest"])
+	all, err := q.digests(q.r.URL.Query()["digest"])
 	if err != nil {
 		return err
 	}
 	data := decidePage{
 		Path: q.path(), Digests: all, Choices: q.choices(), MaxName: retrysafe.MaxByBytes, MaxText: retrysafe.MaxReasonBytes,
 	}
-	if len(all) == 1 {
+	switch {
+	case len(all) == 1 && data.Path == lettersPath:
+		if data.About, err = q.settle(q.r.Context(), keys.Decision{Digest: all[0], DryRun: true}); err != nil {
+			return err
+		}
+	case len(all) == 1:
 		if data.Records, err = q.keys.Show(q.r.Context(), keys.Look{Key: all[0]}); err != nil {
 			return err
 		}
 		data.Records = data.Records[:1]
 	}
-	return q.render(http.StatusOK, "decide", data.title(), "attention", data)
+	return q.render(http.StatusOK, "decide", data.title(), data.nav(), data)
 }
 
 func (p decidePage) title() string {
 	what := "Decide"
-	if p.Path == "/purge" {
+	if p.Path == purgePath {
 		what = "Purge"
 	}
-	if len(p.Digests) == 1 {
-		return what + " key " + p.Digests[0][:8]
+	switch {
+	case len(p.Digests) > 1:
+		return fmt.Sprintf("%s %d %s", what, len(p.Digests), p.Noun(2))
+	case p.Path == lettersPath:
+		return what + " dead letter " + p.Digests[0]
 	}
-	return fmt.Sprintf("%s %d keys", what, len(p.Digests))
+	return what + " key " + p.Digests[0][:8]
 }
 
 // preview carries the decision out as a dry run, and shows the form that confirms it.
@@ -79,7 +108,7 @@ func (q *request) preview() error {
 		return err
 	}
 	data.Preview = q.mac("preview", q.path(), f.text())
-	return q.render(http.StatusOK, "preview", "Check: "+data.title(), "attention", data)
+	return q.render(http.StatusOK, "preview", "Check: "+data.title(), data.nav(), data)
 }
 
 // confirm carries out what the preview has shown, and nothing else.
@@ -95,7 +124,7 @@ func (q *request) confirm() error {
 	if err != nil {
 		return err
 	}
-	return q.render(http.StatusOK, "decided", "Result: "+data.title(), "attention", data)
+	return q.render(http.StatusOK, "decided", "Result: "+data.title(), data.nav(), data)
 }
 
 // carryOut decides each key. An error of the store ends it; what the store says about one key does not.
@@ -126,7 +155,7 @@ func (q *request) carryOut(f decisionForm, dryRun bool) (decidePage, error) {
 		case err != nil: // the rest is not tried: what was done must be shown
 			shown := q.faultOf(err)
 			for _, rest := range f.Digests[i:] {
-				data.Results = append(data.Results, result{rest, shown.title + ". Look at the key before you try again.", true})
+				data.Results = append(data.Results, result{rest, shown.title + ". Look at it before you try again.", true})
 				data.Failures++
 			}
 			return data, nil
@@ -147,15 +176,22 @@ func (q *request) one(ctx context.Context, d keys.Decision) (string, error) {
 	if err != nil {
 		outcome = "refused"
 		if told := (*keys.Error)(nil); !errors.As(err, &told) {
-			outcome = "failed; look at the key"
+			outcome = "failed; look at it"
 		}
 	}
-	q.options.Log.Info("dashboard: decision", "who", q.name(), "by", d.By, "action", string(d.Action), "key", d.Digest, "outcome", outcome)
+	about := []any{"key", d.Digest}
+	if isLetter(d.Digest) { // no trail keeps the reason
+		about = []any{"letter", d.Digest, "reason", d.Reason}
+	}
+	q.options.Log.Info("dashboard: decision", append(about, "who", q.name(), "by", d.By, "action", string(d.Action), "outcome", outcome)...)
 	q.decisions.add(entry{At: time.Now(), By: d.By, Action: d.Action, Digest: d.Digest, Reason: d.Reason, Outcome: outcome, Here: true})
 	return done, err
 }
 
 func (q *request) act(ctx context.Context, d keys.Decision) (string, error) {
+	if isLetter(d.Digest) {
+		return q.settle(ctx, d)
+	}
 	if d.Action == retrysafe.ResolvePurge {
 		purged, err := q.keys.Purge(ctx, d)
 		switch {

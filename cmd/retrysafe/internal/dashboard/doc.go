@@ -11,6 +11,8 @@
 //	find.go       the search and lists of keys; attention.go: keys that wait for a person
 //	key.go        the page of one key; timeline.go: its moments
 //	decide.go     forms, dry runs and decisions about one key or several; form.go: what a form says
+//	outboxes.go   outboxes in the store's database; letter.go: a dead letter, and decisions about it
+//	link.go       links from keys to other sites
 //	audit.go      decisions that this process knows
 //	serve.go      the server; command.go: the command
 //

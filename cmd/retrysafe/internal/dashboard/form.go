@@ -17,35 +17,52 @@ const maxDecisions = 100
 
 // choice is a decision in words of its consequence.
 type choice struct {
+	Path        string // of its form
 	Action      retrysafe.ResolveAction
 	Short       string
 	Title       string
 	Consequence string
 }
 
-// choices are all decisions. Those about keys that have ended have a form of their own, because they need another role.
+// Paths of forms. Decisions about keys that have ended have a form of their own, because they need another role.
+const (
+	decidePath  = "/decide"
+	purgePath   = "/purge"
+	lettersPath = "/letters"
+)
+
+// choices are all decisions.
 var choices = []choice{
 	{
-		retrysafe.ResolveComplete, "it happened", "The operation happened.",
+		decidePath, retrysafe.ResolveComplete, "it happened", "The operation happened.",
 		"Every retry gets the answer below, and the operation does not run again.",
 	},
 	{
-		retrysafe.ResolveFail, "it did not happen, and must not", "It did not happen, or was undone.",
+		decidePath, retrysafe.ResolveFail, "it did not happen, and must not", "It did not happen, or was undone.",
 		"Every retry is told so, and that it needs a new key. The operation does not run under this key.",
 	},
 	{
-		retrysafe.ResolveRelease, "it did not happen: run it again", "It did not happen: run it again.",
+		decidePath, retrysafe.ResolveRelease, "it did not happen: run it again", "It did not happen: run it again.",
 		"The next retry of the same request runs the operation. If it did happen after all, it happens twice.",
 	},
 	{
-		retrysafe.ResolvePurge, "delete the stored answer", "Delete the stored answer.",
+		purgePath, retrysafe.ResolvePurge, "delete the stored answer", "Delete the stored answer.",
 		"The key stays taken: a retry is told that the operation has ended and that its answer is no longer kept. Nothing runs " +
 			"again. What was deleted cannot be brought back.",
 	},
 	{
-		retrysafe.ResolveReopen, "run it again", "Run the operation again.",
+		purgePath, retrysafe.ResolveReopen, "run it again", "Run the operation again.",
 		"Its stored answer and steps are deleted, and the next retry of the same request runs all of it. What the first run did, " +
 			"such as a charge, is not undone: if it stands, it happens twice.",
+	},
+	{
+		lettersPath, redeliver, "deliver again", "Deliver the message again.",
+		"Relays send it under the same key, with a full number of tries. A receiver that has forgotten the key has the effect a " +
+			"second time: compare the message's age with how long the receiver keeps its keys.",
+	},
+	{
+		lettersPath, drop, "drop the message", "Drop the message.",
+		"It is deleted and never sent, and later messages of its aggregate go on. It cannot be brought back.",
 	},
 }
 
@@ -60,40 +77,46 @@ type decisionForm struct {
 	By      string
 }
 
-// path is where the form belongs: the routes of decisions and of purges need different roles.
+// path is where the form belongs.
 func (q *request) path() string {
-	if strings.HasPrefix(q.r.URL.Path, "/purge") {
-		return "/purge"
+	for _, path := range []string{purgePath, lettersPath} {
+		if strings.HasPrefix(q.r.URL.Path, path) {
+			return path
+		}
 	}
-	return "/decide"
+	return decidePath
 }
 
 // choices returns what can be chosen on this path.
 func (q *request) choices() []choice {
-	purges := q.path() == "/purge"
-	return slices.DeleteFunc(slices.Clone(choices), func(c choice) bool {
-		return (c.Action == retrysafe.ResolvePurge || c.Action == retrysafe.ResolveReopen) != purges
-	})
+	return slices.DeleteFunc(slices.Clone(choices), func(c choice) bool { return c.Path != q.path() })
 }
 
-// digests reads the keys of a form or a link.
-func digests(values []string) ([]string, error) {
+// digests reads the keys, or the letters, of a form or a link.
+func (q *request) digests(values []string) ([]string, error) {
 	var all []string
 	for _, text := range values {
-		d, err := keys.ParseDigest(text)
-		if err != nil {
-			return nil, err
+		if q.path() == lettersPath {
+			if _, _, err := parseLetter(text); err != nil {
+				return nil, err
+			}
+		} else {
+			d, err := keys.ParseDigest(text)
+			if err != nil {
+				return nil, err
+			}
+			text = d.String()
 		}
-		if !slices.Contains(all, d.String()) {
-			all = append(all, d.String())
+		if !slices.Contains(all, text) {
+			all = append(all, text)
 		}
 	}
 	switch {
 	case len(all) == 0:
-		return nil, &fault{http.StatusBadRequest, "No key is selected", "Go back and select at least one."}
+		return nil, &fault{http.StatusBadRequest, "Nothing is selected", "Go back and select at least one."}
 	case len(all) > maxDecisions:
 		return nil, &fault{
-			http.StatusBadRequest, "Too many keys are selected",
+			http.StatusBadRequest, "Too many are selected",
 			fmt.Sprintf("At most %d can be decided at once. Go back and select fewer.", maxDecisions),
 		}
 	}
@@ -111,7 +134,7 @@ func (q *request) readForm() (f decisionForm, err error) {
 	if q.options.Users != "" {
 		f.By = q.who.Name // whatever the form says
 	}
-	if f.Digests, err = digests(of["digest"]); err != nil {
+	if f.Digests, err = q.digests(of["digest"]); err != nil {
 		return f, err
 	}
 	isChoice := func(c choice) bool { return c.Action == f.Action }
@@ -120,11 +143,11 @@ func (q *request) readForm() (f decisionForm, err error) {
 	case !slices.ContainsFunc(q.choices(), isChoice):
 		return f, missing("No decision was chosen", "Go back and choose one.")
 	case f.Reason == "":
-		return f, missing("The reason is missing", "Go back and write how you found out what happened. It is kept with the key.")
+		return f, missing("The reason is missing", "Go back and write how you found out what happened. It is kept.")
 	case len(f.Reason) > retrysafe.MaxReasonBytes:
 		return f, missing("The reason is too long", fmt.Sprintf("It has %d bytes, the limit is %d.", len(f.Reason), retrysafe.MaxReasonBytes))
 	case f.By == "":
-		return f, missing("Your name is missing", "Go back and write it. It is kept with the key.")
+		return f, missing("Your name is missing", "Go back and write it. It is kept with the decision.")
 	case len(f.By) > retrysafe.MaxByBytes:
 		return f, missing("The name is too long", fmt.Sprintf("It has %d bytes, the limit is %d.", len(f.By), retrysafe.MaxByBytes))
 	}

@@ -21,6 +21,7 @@ type recordPart struct {
 	keys.Record
 	Moments []moment
 	Windows []windowBar
+	Links   []shownLink
 	Body    string
 	Cut     bool // Body is only the beginning
 	Header  []field
@@ -59,7 +60,7 @@ func (q *request) showKey(withAnswer bool) error {
 	data := keyPage{Digest: digest.String(), Shown: withAnswer}
 	for _, r := range found {
 		q.decisions.addTrail(r)
-		part := recordPart{Record: r, Moments: momentsOf(r), Windows: windowsOf(r)}
+		part := recordPart{Record: r, Moments: momentsOf(r), Windows: windowsOf(r), Links: q.linksOf(r)}
 		if a := r.Answer; a != nil && withAnswer {
 			part.Body, part.Cut = cli.BodyText(a.Body), len(a.Body) > cli.ShownBody
 			for _, name := range slices.Sorted(maps.Keys(a.Header)) {

@@ -22,7 +22,7 @@ var templates embed.FS
 type pages map[string]*template.Template
 
 var pageNames = []string{
-	"overview", "find", "attention", "key", "decide", "preview", "decided", "configuration", "audit", "login", "error",
+	"overview", "find", "attention", "key", "decide", "preview", "decided", "outboxes", "outbox", "letter", "configuration", "audit", "login", "error",
 }
 
 func parsePages() pages {
@@ -46,7 +46,16 @@ var functions = template.FuncMap{
 	"meaning": keys.Meaning,
 	"group":   func(title string, of ages) ageGroup { return ageGroup{title, of} },
 	"upper":   func(text string) string { return strings.ToUpper(text[:1]) + text[1:] },
+	"pageOf":  pageOf,
 	"words":   func(state string) string { return strings.ReplaceAll(state, "-", " ") },
+}
+
+// pageOf is the page of a key or of a dead letter.
+func pageOf(name string) string {
+	if isLetter(name) {
+		return "/outboxes/" + name
+	}
+	return "/keys/" + name
 }
 
 // span is a number of seconds as people read it at a glance.
@@ -85,6 +94,7 @@ type page struct {
 	HasLogin   bool
 	Token      string
 	Store      string
+	Outboxes   bool // there are some
 	Version    string
 	Data       any
 }
@@ -98,7 +108,7 @@ func (p page) CanPurge() bool { return p.Role >= Purge }
 func (q *request) page(title, nav string, data any) page {
 	return page{
 		Title: title, Nav: nav, Name: q.who.Name, Role: q.who.Role, HasLogin: q.options.Users != "",
-		Token: q.token(), Store: q.options.Store, Version: cli.Version(), Data: data,
+		Token: q.token(), Store: q.options.Store, Outboxes: q.who.Role > 0 && q.menu.hasOutboxes(q.r.Context(), q.options.Outboxes), Version: cli.Version(), Data: data,
 	}
 }
 
@@ -143,22 +153,25 @@ func (q *request) faultOf(err error) *fault {
 	if told := (*keys.Error)(nil); errors.As(err, &told) {
 		switch told.Code {
 		case keys.CodeNoKey:
-			return &fault{http.StatusNotFound, "No such key", sentence(told.Message)}
+			return &fault{http.StatusNotFound, "Not found", sentence(told.Message)}
 		case keys.CodeInvalid:
 			return &fault{http.StatusBadRequest, "This cannot be done", sentence(told.Message)}
 		case keys.CodeInFlight, keys.CodeEnded, keys.CodeReleased, keys.CodeNotEnded, keys.CodeChanged:
 			return &fault{http.StatusConflict, "This cannot be done", sentence(told.Message)}
 		}
 	}
+	place, hint := "The store", "A search by a client's key reads every record: write the digest, or the scope too."
+	if errors.Is(err, errOutbox) {
+		place, hint = "The database of the outbox", "Reload the page to try again."
+	}
 	q.options.Log.Error("dashboard: the store failed", "path", q.r.URL.Path, "error", err)
 	if errors.Is(err, context.DeadlineExceeded) {
 		return &fault{
-			http.StatusServiceUnavailable, "The store did not answer in time",
-			"It was given " + storeTimeout.String() + ". A search by a client's key reads every record: write the digest, or the scope too.",
+			http.StatusServiceUnavailable, place + " did not answer in time", "It was given " + storeTimeout.String() + ". " + hint,
 		}
 	}
 	return &fault{
-		http.StatusServiceUnavailable, "The store cannot be reached", "Reload the page to try again. The log says what failed.",
+		http.StatusServiceUnavailable, place + " cannot be reached", "Reload the page to try again. The log says what failed.",
 	}
 }
 

@@ -2,7 +2,8 @@
 //
 //	outboxcmd.go  the command line, stats and migrate
 //	letters.go    list, show, redeliver and drop dead letters
-//	open.go       the database behind --store
+//	open.go       the outbox that the flags name
+//	database.go   the database of a store, and the outboxes in it; the dashboard shows them
 //	print.go      how a letter is printed
 package outboxcmd
 

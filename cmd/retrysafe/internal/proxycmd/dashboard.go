@@ -10,6 +10,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/dashboard"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/keys"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/outboxcmd"
 	"github.com/retrysafe/retrysafe/proxy"
 )
 
@@ -62,20 +63,25 @@ func (s *service) tlsForDashboard() *tls.Config {
 	}
 }
 
-// openDashboard gives the dashboard its pages, and returns what observes requests.
-func (s *service) openDashboard(store retrysafe.Store, seen observation) proxy.ObserverFunc {
+// openDashboard gives the dashboard its pages, and returns what observes requests, and what closes the dashboard.
+func (s *service) openDashboard(ctx context.Context, store retrysafe.Store, seen observation) (proxy.ObserverFunc, func(), error) {
 	if s.dashboard == nil {
-		return seen.requests
+		return seen.requests, func() {}, nil
+	}
+	boxes, err := outboxcmd.OpenDatabase(ctx, s.store)
+	if err != nil {
+		return nil, nil, err
 	}
 	traffic := dashboard.NewTraffic()
 	s.pages.Store(dashboard.New(dashboard.Options{
 		Keys: keys.NewLocal(store, seen.observer), Store: s.store.Name, Users: s.config.Dashboard.Users.Value, Log: s.log,
-		Traffic: traffic, ConfigFunc: s.effective,
+		Traffic: traffic, ConfigFunc: s.effective, Outboxes: boxes, Links: s.config.Dashboard.Links.Value,
 	}))
-	return func(ctx context.Context, e proxy.Event) {
+	watched := func(ctx context.Context, e proxy.Event) {
 		seen.requests(ctx, e)
 		traffic.Observe(ctx, e)
 	}
+	return watched, boxes.Close, nil
 }
 
 // effective returns the configuration in force, without the password of the store.

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
@@ -25,6 +26,35 @@ func TestAProxyServesTheDashboard(t *testing.T) {
 	clitest.WantText(t, "the overview", page(t, url+"/"), "Requests with a key", "everything else", "50.0 %", "succeeded")
 	clitest.WantText(t, "the configuration", page(t, url+"/configuration"), "upstream:", up.URL)
 	clitest.WantText(t, "the list", page(t, url+"/find?state=succeeded"), "1 succeeded key")
+}
+
+// A proxy whose store is in a database with an outbox shows that, too, and the links of its file. Seen to fail with
+// Outboxes and Links left out of openDashboard.
+func TestADashboardWithOutboxesAndLinks(t *testing.T) {
+	t.Parallel()
+	up := clitest.NewAPI(t)
+	store := clitest.Migrated(t)
+	if got := clitest.Run(t, "outbox", "migrate", "--store="+store, "--schema=shop"); got.Code != cli.ExitOK {
+		t.Fatal(got.Stderr)
+	}
+	file := clitest.WriteFile(t, "store: '"+store+"'\ndefaults: {tags: {amount: 'query:amount'}}\n"+
+		"dashboard: {listen: '127.0.0.1:0', links: {Bank: 'https://bank.example/{tag:amount}'}}\n")
+	p := clitest.StartProxy(t, "--upstream="+up.URL, "--config="+file)
+	url := p.Logged("listening")["dashboard"].(string)
+	clitest.WantText(t, "the outboxes", page(t, url+"/outboxes"), `aria-current="page">Outboxes`, "shop.outbox", "No aggregate is held up")
+	clitest.WantText(t, "the outbox", page(t, url+"/outboxes/shop.outbox"), "Dead letters", "There are none.")
+	clitest.WantText(t, "the configuration", page(t, url+"/configuration"), "https://bank.example/{tag:amount}")
+	req, err := http.NewRequest(http.MethodPost, p.URL+"/payments?amount=1%2F2", nil)
+	clitest.Must(t, err)
+	req.Header.Set("Idempotency-Key", "k")
+	req.Header.Set("Authorization", "me")
+	res, err := p.Client.Do(req)
+	clitest.Must(t, err)
+	res.Body.Close()
+	list := page(t, url+"/find?state=succeeded")
+	_, rest, _ := strings.Cut(list, `href="/keys/`)
+	digest, _, _ := strings.Cut(rest, `"`)
+	clitest.WantText(t, "the key", page(t, url+"/keys/"+digest), `href="https://bank.example/1%2F2" rel="noreferrer"`)
 }
 
 // A dashboard that cannot be served, or that any client could use, is an error at the start.

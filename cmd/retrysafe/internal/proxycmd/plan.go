@@ -150,7 +150,11 @@ func (s *service) open(ctx context.Context) (err error) {
 	defer observed.stop()
 	p.options.Observation = observed.Observation
 	s.report.Store(observed)
-	watched := s.openDashboard(store, seen)
+	watched, closeDashboard, err := s.openDashboard(ctx, store, seen)
+	if err != nil {
+		return fmt.Errorf("the dashboard: %w", err)
+	}
+	defer closeDashboard()
 	p.options.Observer = proxy.ObserverFunc(func(ctx context.Context, e proxy.Event) {
 		watched(ctx, e)
 		s.tail.Observe(ctx, e)

@@ -1,0 +1,140 @@
+package outboxcmd
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/store"
+	"github.com/retrysafe/retrysafe/outbox"
+)
+
+// Database is that of a store. It may have outboxes.
+type Database struct {
+	store store.Ref
+	db    database
+}
+
+// Box is an outbox, and its name for people.
+type Box struct {
+	*outbox.Outbox
+	Name string
+}
+
+// OpenDatabase opens the database of a store. It returns nil if no outbox can be there, because the store is in memory,
+// on a server without SQL, or in several places. It connects when it is used.
+func OpenDatabase(ctx context.Context, ref store.Ref) (*Database, error) {
+	if ref.Memory || ref.Place != nil && ref.Postgres == nil && ref.MySQL == nil {
+		return nil, nil
+	}
+	db, err := openDB(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(maxConnections)
+	return &Database{ref, db}, nil
+}
+
+// maxConnections is how many connections a Database has at most. Pages for operators need no more, and the server has
+// others to serve.
+const maxConnections = 2
+
+// Close closes the database. A nil Database has nothing to close.
+func (d *Database) Close() {
+	if d != nil {
+		d.db.close()
+	}
+}
+
+// Find returns the outboxes that this user may read. A nil Database has none.
+func (d *Database) Find(ctx context.Context) (all []Box, err error) {
+	if d == nil {
+		return nil, nil
+	}
+	found, err := outbox.Find(ctx, d.db.DB, dialectOf(d.store))
+	if err != nil {
+		return nil, explain(d.store, err)
+	}
+	for _, o := range found {
+		box, err := outbox.New(d.db.DB, dialectOf(d.store), o)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, Box{box, nameOf(o)})
+	}
+	return all, nil
+}
+
+func nameOf(o outbox.Options) string {
+	if o.Schema != "" {
+		return o.Schema + "." + o.Table
+	}
+	return o.Table
+}
+
+func dialectOf(ref store.Ref) outbox.Dialect {
+	switch {
+	case ref.Postgres != nil:
+		return outbox.PostgreSQL
+	case ref.MySQL != nil:
+		return outbox.MySQL
+	}
+	return outbox.SQLite
+}
+
+// database is a pool, and what closes it.
+type database struct {
+	*sql.DB
+	close func()
+}
+
+func openDB(ctx context.Context, ref store.Ref) (database, error) {
+	if p := ref.Postgres; p != nil {
+		pool, err := p.Connect(ctx)
+		if err != nil {
+			return database{}, err
+		}
+		db := stdlib.OpenDBFromPool(pool)
+		return database{db, func() {
+			_ = db.Close() // nothing is left to be written
+			pool.Close()
+		}}, nil
+	}
+	if m := ref.MySQL; m != nil {
+		db, err := m.Connect()
+		return database{db, func() { _ = db.Close() }}, err
+	}
+	if _, err := os.Stat(ref.Path); errors.Is(err, fs.ErrNotExist) {
+		return database{}, cli.Refusef("store %s: there is no such file; an outbox is in the database that your "+
+			"program writes to", ref.Path)
+	}
+	path, err := filepath.Abs(ref.Path)
+	if err != nil {
+		return database{}, err
+	}
+	dsn := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: "_txlock=immediate&_pragma=busy_timeout(10000)"}
+	db, err := sql.Open("sqlite", dsn.String())
+	if err != nil {
+		return database{}, fmt.Errorf("store %s: %w", ref.Name, err)
+	}
+	return database{db, func() { _ = db.Close() }}, nil
+}
+
+// explain says what to do about an error of the database.
+func explain(ref store.Ref, err error) error {
+	switch {
+	case ref.Postgres != nil:
+		return ref.Postgres.Explain(err)
+	case ref.MySQL != nil:
+		return ref.MySQL.Explain(err)
+	}
+	return fmt.Errorf("store %s: %w", ref.Name, err)
+}
