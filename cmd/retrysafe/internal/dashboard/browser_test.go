@@ -16,6 +16,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/keys"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/traffic"
 	"github.com/retrysafe/retrysafe/internal/testing/servers"
 	"github.com/retrysafe/retrysafe/proxy"
 )
@@ -40,8 +41,8 @@ var published = []string{
 func TestInABrowser(t *testing.T) {
 	axe, err := os.ReadFile(filepath.Join(servers.NodeModules(t, "testdata/axe"), "axe-core/axe.min.js"))
 	must(t, err)
-	traffic := NewTraffic()
-	k := start(t, Options{Traffic: traffic, ConfigFunc: func() string { return "upstream:\n  url: http://localhost:3000\n" }})
+	meter := traffic.NewMeter()
+	k := start(t, Options{Traffic: meter, ConfigFunc: func() string { return "upstream:\n  url: http://localhost:3000\n" }})
 	hostile := script
 	if *write {
 		hostile, k.step = "", "charge"
@@ -52,7 +53,9 @@ func TestInABrowser(t *testing.T) {
 	ended := k.end("globex"+hostile, "order-20", `{"id": 17, "amount": 1000}`+hostile)
 	for i := range 40 {
 		kinds := []retrysafe.EventKind{retrysafe.WorkSucceeded, retrysafe.WorkSucceeded, retrysafe.AnswerReplayed, retrysafe.InFlightRefused}
-		traffic.Observe(context.Background(), proxy.Event{Route: "POST /charges" + hostile, Kind: kinds[i%4]})
+		meter.Observe(context.Background(), proxy.Event{
+			Route: "POST /charges" + hostile, Kind: kinds[i%4], Scope: "acme" + hostile, Key: retrysafe.Digest{byte(i / 20)},
+		})
 	}
 	k.decide(k.abandon("initech"+hostile, "order-21"))
 	server := httptest.NewServer(k.dashboard)
@@ -61,6 +64,7 @@ func TestInABrowser(t *testing.T) {
 	pages := map[string]string{
 		"overview": "/", "list": "/find?state=all", "attention": "/attention", "key": "/keys/" + waiting, "ended": "/keys/" + ended,
 		"decide": "/decide?digest=" + waiting, "configuration": "/configuration", "decisions": "/audit?read=1", "missing": "/nowhere",
+		"top": "/top",
 	}
 	for name, path := range pages {
 		b.goTo(server.URL + path)
@@ -147,7 +151,7 @@ func (b *browser) login(axe string) {
 
 // The overview renews itself, and shows what has happened meanwhile.
 func TestTheOverviewRenewsItself(t *testing.T) {
-	k := start(t, Options{Traffic: NewTraffic()})
+	k := start(t, Options{Traffic: traffic.NewMeter()})
 	server := httptest.NewServer(k.dashboard)
 	t.Cleanup(server.Close)
 	b := open(t)

@@ -1,7 +1,6 @@
 package proxycmd
 
 import (
-	"context"
 	"crypto/tls"
 	"fmt"
 	"net"
@@ -10,7 +9,6 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/dashboard"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/keys"
-	"github.com/retrysafe/retrysafe/proxy"
 )
 
 // listenForDashboard starts the server of the dashboard. It has pages once the store is open. If the server fails
@@ -62,20 +60,15 @@ func (s *service) tlsForDashboard() *tls.Config {
 	}
 }
 
-// openDashboard gives the dashboard its pages, and returns what observes requests.
-func (s *service) openDashboard(store retrysafe.Store, seen observation) proxy.ObserverFunc {
+// openDashboard gives the dashboard its pages.
+func (s *service) openDashboard(store retrysafe.Store, seen observation) {
 	if s.dashboard == nil {
-		return seen.requests
+		return
 	}
-	traffic := dashboard.NewTraffic()
 	s.pages.Store(dashboard.New(dashboard.Options{
 		Keys: keys.NewLocal(store, seen.observer), Store: s.store.Name, Users: s.config.Dashboard.Users.Value, Log: s.log,
-		Traffic: traffic, ConfigFunc: s.effective,
+		Traffic: s.traffic, ConfigFunc: s.effective,
 	}))
-	return func(ctx context.Context, e proxy.Event) {
-		seen.requests(ctx, e)
-		traffic.Observe(ctx, e)
-	}
 }
 
 // effective returns the configuration in force, without the password of the store.
