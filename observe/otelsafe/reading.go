@@ -70,7 +70,12 @@ func pendingAges(ctx context.Context, i retrysafe.Inspector, pending int64) (map
 	if len(found) >= storestats.Sampled { // otherwise what Stats counts beyond it has expired, or came and went meanwhile
 		unread = max(pending-int64(len(found)), 0)
 	}
-	return quantiles(storestats.Quantile(ages, 0.95), storestats.Quantile(ages, 0.99), storestats.Quantile(ages, 1)), unread, nil
+	return quantilesOf(ages), unread, nil
+}
+
+// quantilesOf returns those of ascending ages.
+func quantilesOf(ages []time.Duration) map[string]time.Duration {
+	return quantiles(storestats.Quantile(ages, 0.95), storestats.Quantile(ages, 0.99), storestats.Quantile(ages, 1))
 }
 
 func quantiles(p95, p99, oldest time.Duration) map[string]time.Duration {

@@ -105,7 +105,7 @@ func scan(ctx context.Context, i retrysafe.Inspector, isUnknown func(retrysafe.R
 		return reading{}, err
 	}
 	slices.Sort(ages)
-	r.ages = quantiles(storestats.Quantile(ages, 0.95), storestats.Quantile(ages, 0.99), storestats.Quantile(ages, 1))
+	r.ages = quantilesOf(ages)
 	r.projected = newest.Project()
 	return r, nil
 }

@@ -42,7 +42,8 @@ func TestInABrowser(t *testing.T) {
 	axe, err := os.ReadFile(filepath.Join(servers.NodeModules(t, "testdata/axe"), "axe-core/axe.min.js"))
 	must(t, err)
 	meter := traffic.NewMeter()
-	k := start(t, Options{Traffic: meter, ConfigFunc: func() string { return "upstream:\n  url: http://localhost:3000\n" }})
+	configuration := func() string { return "upstream:\n  url: http://localhost:3000\n" }
+	k := start(t, Options{Traffic: meter, ConfigFunc: configuration})
 	hostile := script
 	if *write {
 		hostile, k.step = "", "charge"

@@ -34,9 +34,9 @@ type Cmd struct {
 
 // Help says what is measured.
 func (Cmd) Help() string {
-	return `Of a running proxy with --admin: requests with a key per second over the last five minutes, by route and by what
-became of them; the dedup rate, which is the share of them that got the answer of an earlier attempt; and the keys
-and callers with most requests in the last five to ten minutes. A key is shown as its digest.
+	return `Of a running proxy with --admin: requests with a key per second over the last five minutes, by route and by
+what became of them; the dedup rate, which is the share of them that got the answer of an earlier attempt; and the
+keys and callers with most requests in the last five to ten minutes. A key is shown as its digest.
 
 Of a store: records by state, and how many there will be in the long run at the present rate; bytes; and how long ago
 the unfinished keys were first claimed (abandoned: the outcome is unknown; in flight; uncommitted): half of them are
@@ -143,8 +143,8 @@ func (c Cmd) readProxy(ctx context.Context, address *url.URL) (*traffic.Report, 
 	}
 	var r traffic.Report
 	if json.Unmarshal(body, &r) != nil || r.Began.IsZero() {
-		return nil, fmt.Errorf("%s answers %s and sends no statistics: it is not the admin address of a proxy, or the proxy is "+
-			"of an older version", address.Host, res.Status)
+		return nil, fmt.Errorf("%s answers %s and sends no statistics: it is not the admin address of a proxy, or the "+
+			"proxy is of an older version", address.Host, res.Status)
 	}
 	if c.Limit > 0 {
 		r.Keys, r.Callers = r.Keys[:min(len(r.Keys), int(c.Limit))], r.Callers[:min(len(r.Callers), int(c.Limit))]

@@ -39,8 +39,8 @@ type Row struct {
 // Counts are numbers of requests. Each request has one outcome.
 type Counts struct {
 	Requests int64 `json:"requests"`
-	// Executed: the request was forwarded to the service, whatever the service answered. Replayed: it got the answer of an
-	// earlier attempt. Refused: the proxy has answered with an error. Unknown: the operation may or may not have run.
+	// Executed: the request was forwarded to the service, whatever the service answered. Replayed: it got the answer of
+	// an earlier attempt. Refused: the proxy has answered with an error. Unknown: the operation may or may not have run.
 	Executed int64 `json:"executed"`
 	Replayed int64 `json:"replayed"`
 	Refused  int64 `json:"refused"`
@@ -74,7 +74,8 @@ func (m *Meter) Report() Report {
 	rows, _ := m.Recent(windowSeconds)
 	seconds := m.Seconds()
 	r := Report{
-		Began: m.began.UTC(), Seconds: seconds, Total: rowOf(Sum(rows), seconds), Routes: []Row{},
+		Began: m.began.UTC(), Seconds: seconds,
+		Total: rowOf(Sum(rows), seconds), Routes: []Row{},
 	}
 	for _, row := range rows {
 		r.Routes = append(r.Routes, rowOf(row, seconds))

@@ -111,12 +111,12 @@ func (m *Meter) Top() (keys, callers []Top, seconds int64) {
 	keys, callers = []Top{}, []Top{}
 	for _, c := range added(ofKeys) {
 		if len(keys) < served && c.seen.All() > 1 {
-			keys = append(keys, Top{Key: c.key.String(), Counts: countsOf(c.seen), Missed: int64(c.over), Route: c.route})
+			keys = append(keys, Top{c.key.String(), "", countsOf(c.seen), int64(c.over), c.route})
 		}
 	}
 	for _, c := range added(ofCallers) {
 		if len(callers) < served {
-			callers = append(callers, Top{Scope: c.key, Counts: countsOf(c.seen), Missed: int64(c.over), Route: c.route})
+			callers = append(callers, Top{"", c.key, countsOf(c.seen), int64(c.over), c.route})
 		}
 	}
 	return keys, callers, seconds
