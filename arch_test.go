@@ -63,7 +63,7 @@ var layers = []layer{
 	{folder: "profilefile/...", may: []string{"httpsafe", "internal/yamlfile/profiles"}},
 	{folder: "outbox/...", may: []string{".", "internal/retry"}},
 	{folder: "observe/...", may: []string{
-		".", "client", "rpcsafe", "outbox", "queuesafe",
+		".", "client", "rpcsafe", "outbox", "queuesafe", "internal/storestats",
 	}, thirdParty: true},
 
 	{folder: "stores/storetest/...", may: []string{".", "stores/memstore"}},
@@ -86,6 +86,7 @@ var layers = []layer{
 	{folder: "probe/...", thirdParty: true},
 
 	{folder: "internal/storekit", may: []string{"."}},
+	{folder: "internal/storestats", may: []string{"."}},
 	{folder: "internal/lazyctx", may: []string{"internal/timerqueue"}},
 	{folder: "internal/httpsignals", may: []string{"internal/retry"}},
 	{folder: "internal/release/...", thirdParty: true},

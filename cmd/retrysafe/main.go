@@ -5,7 +5,8 @@
 //	internal/store     opens a store from its URL; the commands store, migrate, check and sweep
 //	internal/keys      the command keys, in this process or through a running proxy
 //	internal/proxycmd, internal/probecmd, internal/profilecmd, internal/execcmd, internal/outboxcmd, internal/reportcmd,
-//	internal/keysetcmd, internal/tailcmd, internal/demo  a command each
+//	internal/keysetcmd, internal/tailcmd, internal/statscmd, internal/demo  a command each
+//	internal/traffic   what became of a proxy's requests, for the dashboard and the command stats
 //	internal/dashboard the pages of the proxy's dashboard, and the command of that name
 //	internal/cli       what all of them share: streams, exit codes, text, tables
 //	internal/config    the proxy's YAML file
@@ -47,6 +48,7 @@ import (
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/profilecmd"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/proxycmd"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/reportcmd"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/statscmd"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/store"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/tailcmd"
 )
@@ -66,6 +68,7 @@ type commands struct {
 	Outbox     outboxcmd.Cmd    `cmd:"" help:"List the dead letters of an outbox, and redeliver or drop them."`
 	Exec       execcmd.Cmd      `cmd:"" help:"Run a command at most once for a key: cron jobs, deployments, steps of a pipeline."`
 	Tail       tailcmd.Cmd      `cmd:"" help:"Show the requests with keys of a running proxy as they happen."`
+	Stats      statscmd.Cmd     `cmd:"" help:"Show rates, hot keys and noisy callers of a running proxy, and size and ages of a store."`
 	Report     reportcmd.Cmd    `cmd:"" help:"Say what proxies in observe mode would have done with the requests of an API."`
 	Version    versionCmd       `cmd:"" help:"Print the version, or the licenses of all included software."`
 	Completion completionCmd    `cmd:"" help:"Print a completion script for a shell."`

@@ -221,6 +221,10 @@ func TestCommandLine(t *testing.T) {
 			cli.ExitRefused,
 			[]string{"--scope", "header:X-Tenant"},
 		},
+		{"stats of nothing", []string{"stats"}, cli.ExitRefused, []string{"--admin http://", "--store"}},
+		{"stats at no address", []string{"stats", "--admin=127.0.0.1:81"}, cli.ExitRefused, []string{"write http://"}},
+		{"a scan of no store", []string{"stats", "--admin=http://h", "--scan"}, cli.ExitRefused, []string{"--store"}},
+		{"stats without time", []string{"stats", "--store=x", "--timeout=0s"}, cli.ExitRefused, []string{"--timeout"}},
 		{"bash", []string{"completion", "bash"}, cli.ExitOK, []string{"complete ", "--upstream", "proxy"}},
 		{"zsh", []string{"completion", "zsh"}, cli.ExitOK, []string{"bashcompinit"}},
 		{"fish", []string{"completion", "fish"}, cli.ExitOK, []string{"complete -c retrysafe", "-l upstream"}},
@@ -272,7 +276,7 @@ func TestBashCompletes(t *testing.T) {
 		"retrysafe prox": "proxy", "retrysafe probe in": "init", "retrysafe probe --ht": "--html",
 		"retrysafe proxy --ups": "--upstream", "retrysafe completion f": "fish",
 		"retrysafe migrate st": "status", "retrysafe migrate up --sto": "--store",
-		"retrysafe migrate print --serv": "--service-role",
+		"retrysafe migrate print --serv": "--service-role", "retrysafe stats --sc": "--scan",
 	} {
 		words := strings.Fields(line)
 		try := fmt.Sprintf("%s\nCOMP_WORDS=(%s)\nCOMP_CWORD=%d\n_retrysafe\necho \"${COMPREPLY[@]}\"", script, line,

@@ -1,7 +1,6 @@
 package otelsafe
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -10,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/storestats"
 )
 
 // scansFully reports whether counting the records of a store means reading all of them.
@@ -75,7 +75,7 @@ const maxAges = 1 << 20
 // scan reads all records.
 func scan(ctx context.Context, i retrysafe.Inspector, isUnknown func(retrysafe.Record) bool) (r reading, err error) {
 	var ages []time.Duration
-	var newest []retrysafe.Record
+	var newest storestats.Newest
 	err = retrysafe.Walk(ctx, i, func(one retrysafe.Record) error {
 		switch one.State {
 		case retrysafe.Pending:
@@ -98,25 +98,14 @@ func scan(ctx context.Context, i retrysafe.Inspector, isUnknown func(retrysafe.R
 		case retrysafe.Failed:
 			r.stats.Failed++
 		}
-		newest = append(newest, retrysafe.Record{
-			State: one.State, Age: one.Age, KeyLeft: one.KeyLeft, AuditLeft: one.AuditLeft,
-		})
-		if len(newest) >= 2*sampled {
-			newest = youngest(newest)
-		}
+		newest.Add(one)
 		return ctx.Err()
 	})
 	if err != nil {
 		return reading{}, err
 	}
 	slices.Sort(ages)
-	r.ages = quantiles(rank(ages, 0.95), rank(ages, 0.99), rank(ages, 1))
-	r.projected = project(youngest(newest))
+	r.ages = quantilesOf(ages)
+	r.projected = newest.Project()
 	return r, nil
-}
-
-// youngest returns those of the records that were claimed last, as many as are listed for an estimate.
-func youngest(all []retrysafe.Record) []retrysafe.Record {
-	slices.SortFunc(all, func(a, b retrysafe.Record) int { return cmp.Compare(a.Age, b.Age) })
-	return all[:min(len(all), sampled)]
 }

@@ -2,6 +2,7 @@
 //
 //	cli.go       streams, exit codes, errors in what the user has asked for
 //	text.go      durations, and text that a terminal can show without harm
+//	admin.go     the address of a proxy to ask
 //	terminal.go  whether output goes to a terminal, and how to start this program again
 package cli
 

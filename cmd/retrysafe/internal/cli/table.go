@@ -36,12 +36,15 @@ func (t *Table) Add(value any, cells ...string) error {
 	return err
 }
 
+// Flush ends the rows without a summary.
+func (t *Table) Flush() error { return t.tabs.Flush() }
+
 // End prints the summary below the rows. JSON has none.
 func (t *Table) End(summary string) error {
 	if t.asJSON {
 		return nil
 	}
-	if err := t.tabs.Flush(); err != nil {
+	if err := t.Flush(); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintln(t.out, summary)

@@ -40,7 +40,8 @@ type Setting[T any] = settings.Setting[T]
 type Config struct {
 	// Listen is the address to listen on; `:8080` is every interface.
 	Listen Setting[string] `yaml:"listen" form:"address" default:"127.0.0.1:8080" restart:"change"`
-	// Admin is the address that serves `/healthz` and `/readyz`. Default: off.
+	// Admin is the address that serves `/healthz` and `/readyz`, and what [tail](watching-traffic.md) and
+	// [stats](stats.md) read. It must not be public. Default: off.
 	Admin Setting[string] `yaml:"admin" form:"address" restart:"change"`
 	// Metrics: serve `/metrics` for Prometheus at `admin`, too. See [metrics](metrics.md).
 	Metrics Setting[bool] `yaml:"metrics" restart:"change"`

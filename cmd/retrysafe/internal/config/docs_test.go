@@ -49,7 +49,7 @@ func TestThePageDescribesEachField(t *testing.T) {
 func TestHelp(t *testing.T) {
 	for name, says := range map[string]string{
 		"grace": "How long to wait for running operations at shutdown. Default 30s.",
-		"admin": "The address that serves /healthz and /readyz. Default: off.",
+		"admin": "The address that serves /healthz and /readyz, and what tail and stats read. Default: off.",
 		"h2c":   "Accept HTTP/2 without TLS.",
 		"auth": "A URL that decides whether the caller has access, before a key is claimed or an answer replayed: see " +
 			"a revoked login. Default: none.",

@@ -16,6 +16,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/keys"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/traffic"
 	"github.com/retrysafe/retrysafe/internal/testing/servers"
 	"github.com/retrysafe/retrysafe/proxy"
 )
@@ -40,14 +41,17 @@ var published = []string{
 func TestInABrowser(t *testing.T) {
 	axe, err := os.ReadFile(filepath.Join(servers.NodeModules(t, "testdata/axe"), "axe-core/axe.min.js"))
 	must(t, err)
-	traffic := NewTraffic()
+	meter := traffic.NewMeter()
 	hostile := script
 	if *write {
 		hostile = ""
 	}
 	links, err := newLinks(map[string]string{"Stripe": "https://dashboard.stripe.com/search?query={digest}"})
 	must(t, err)
-	k := start(t, Options{Outboxes: newBox(t, 3, hostile).found, Links: links, Traffic: traffic, ConfigFunc: func() string { return "upstream:\n  url: http://localhost:3000\n" }})
+	configuration := func() string { return "upstream:\n  url: http://localhost:3000\n" }
+	k := start(t, Options{
+		Outboxes: newBox(t, 3, hostile).found, Links: links, Traffic: meter, ConfigFunc: configuration,
+	})
 	if *write {
 		k.step = "charge"
 	}
@@ -57,7 +61,9 @@ func TestInABrowser(t *testing.T) {
 	ended := k.end("globex"+hostile, "order-20", `{"id": 17, "amount": 1000}`+hostile)
 	for i := range 40 {
 		kinds := []retrysafe.EventKind{retrysafe.WorkSucceeded, retrysafe.WorkSucceeded, retrysafe.AnswerReplayed, retrysafe.InFlightRefused}
-		traffic.Observe(context.Background(), proxy.Event{Route: "POST /charges" + hostile, Kind: kinds[i%4]})
+		meter.Observe(context.Background(), proxy.Event{
+			Route: "POST /charges" + hostile, Kind: kinds[i%4], Scope: "acme" + hostile, Key: retrysafe.Digest{byte(i / 20)},
+		})
 	}
 	k.decide(k.abandon("initech"+hostile, "order-21"))
 	server := httptest.NewServer(k.dashboard)
@@ -67,6 +73,7 @@ func TestInABrowser(t *testing.T) {
 		"overview": "/", "list": "/find?state=all", "attention": "/attention", "key": "/keys/" + waiting, "ended": "/keys/" + ended,
 		"decide": "/decide?digest=" + waiting, "configuration": "/configuration", "decisions": "/audit?read=1", "missing": "/nowhere",
 		"outboxes": "/outboxes", "outbox": "/outboxes/outbox", "letter": "/outboxes/outbox/1",
+		"top": "/top",
 	}
 	for name, path := range pages {
 		b.goTo(server.URL + path)
@@ -153,7 +160,7 @@ func (b *browser) login(axe string) {
 
 // The overview renews itself, and shows what has happened meanwhile.
 func TestTheOverviewRenewsItself(t *testing.T) {
-	k := start(t, Options{Traffic: NewTraffic()})
+	k := start(t, Options{Traffic: traffic.NewMeter()})
 	server := httptest.NewServer(k.dashboard)
 	t.Cleanup(server.Close)
 	b := open(t)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/keys"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/traffic"
 )
 
 // Options say what a dashboard shows, and to whom.
@@ -27,7 +28,7 @@ type Options struct {
 	// Log gets a line for each decision, each answer or message that was shown, and each login. Required.
 	Log *slog.Logger
 	// Traffic counts the requests of a proxy; nil: this process runs none.
-	Traffic *Traffic
+	Traffic *traffic.Meter
 	// ConfigFunc returns the configuration in force as text; nil: this process runs no proxy.
 	ConfigFunc func() string
 }
@@ -90,6 +91,7 @@ func (d *Dashboard) routes() []route {
 		{"GET /", Look, (*request).notFound},
 		{"GET /{$}", Look, (*request).overview},
 		{"GET /live", Look, (*request).live},
+		{"GET /top", Look, (*request).top},
 		{"GET /find", Look, (*request).list},
 		{"POST /find", Look, (*request).find},
 		{"GET /attention", Look, (*request).attention},

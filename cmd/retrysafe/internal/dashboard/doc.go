@@ -7,7 +7,7 @@
 //	users.go      the file of users; session.go: who is logged in
 //	login.go      the page for it
 //	render.go     templates, errors, and the words and times on pages
-//	overview.go   counts and rates; traffic.go: what the proxy's requests became, for the last minutes
+//	overview.go   counts and rates; top.go: hot keys and callers
 //	find.go       the search and lists of keys; attention.go: keys that wait for a person
 //	key.go        the page of one key; timeline.go: its moments
 //	decide.go     forms, dry runs and decisions about one key or several; form.go: what a form says

@@ -13,8 +13,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/keys"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/outboxcmd"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/traffic"
+	"github.com/retrysafe/retrysafe/proxy"
 )
 
 // ask sends a request for a route, with the digest in its path. Routes of letters get the first one of newBox.
@@ -260,7 +263,9 @@ func TestTheLoginDecides(t *testing.T) {
 //
 // Seen to fail with "template.HTML" returned by clean and shorten, and for Body.
 func TestNothingInARecordIsMarkup(t *testing.T) {
-	k := start(t, Options{Traffic: NewTraffic(), ConfigFunc: func() string { return script }})
+	meter := traffic.NewMeter()
+	meter.Observe(t.Context(), proxy.Event{Kind: retrysafe.WorkSucceeded, Route: "POST /" + script, Scope: script})
+	k := start(t, Options{Traffic: meter, ConfigFunc: func() string { return script }})
 	waiting, ended := k.abandon("acme "+script, script), k.end("globex "+script, "2", script)
 	pages := map[string]*httptest.ResponseRecorder{}
 	form := with(fields(k.get("/decide?digest="+waiting).Body.String()), "action", "complete", "status", "200", "body", script,
@@ -272,6 +277,7 @@ func TestNothingInARecordIsMarkup(t *testing.T) {
 	k.do(http.MethodPost, "/decide/confirm", fields(pages["a preview"].Body.String()))
 	pages["a key"] = k.get("/keys/" + waiting)
 	pages["the decisions"] = k.get("/audit?read=1")
+	pages["the overview"], pages["the hot keys"] = k.get("/"), k.get("/top")
 	pages["the configuration"] = k.get("/configuration")
 	for name, w := range pages {
 		k.wantStatus(name, w, http.StatusOK)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/keys"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/traffic"
 )
 
 // refreshEvery is how often a store is asked for counts at most, however many pages are open. One that takes long is
@@ -154,8 +155,8 @@ var stateWords = []struct{ state, says string }{
 
 // trafficPart is the traffic of the proxy.
 type trafficPart struct {
-	Rows        []RouteRow
-	Sum         RouteRow
+	Rows        []traffic.RouteRow
+	Sum         traffic.RouteRow
 	Minutes     int
 	PerSecond   string
 	Since       time.Time
@@ -165,24 +166,20 @@ type trafficPart struct {
 
 const chartStep = 5 // seconds
 
-func (t *Traffic) part() *trafficPart {
-	rows, series := t.recent(chartStep)
-	p := &trafficPart{Rows: rows, Minutes: trafficWindow / 60, Since: t.began}
-	for _, r := range rows {
-		p.Sum.Recent, p.Sum.Total = p.Sum.Recent.plus(r.Recent), p.Sum.Total.plus(r.Total)
-	}
-	age := min(max(time.Since(t.began).Seconds(), 1), trafficWindow)
-	p.PerSecond = fmt.Sprintf("%.1f", float64(p.Sum.Recent.All())/age)
+func trafficPartOf(m *traffic.Meter) *trafficPart {
+	rows, series := m.Recent(chartStep)
+	p := &trafficPart{Rows: rows, Sum: traffic.Sum(rows), Minutes: int(traffic.Window / time.Minute), Since: m.Began()}
+	p.PerSecond = fmt.Sprintf("%.1f", float64(p.Sum.Recent.All())/m.Seconds())
 	for _, s := range series {
 		p.Peak = max(p.Peak, s.All())
 	}
-	p.Line = points(series, p.Peak, Tally.All)
-	p.Again = points(series, p.Peak, func(t Tally) uint64 { return t[replayed] })
+	p.Line = points(series, p.Peak, traffic.Tally.All)
+	p.Again = points(series, p.Peak, func(t traffic.Tally) uint64 { return uint64(t.Replayed()) })
 	return p
 }
 
 // points are those of a polyline in a box of 600 by 100.
-func points(series []Tally, peak uint64, of func(Tally) uint64) string {
+func points(series []traffic.Tally, peak uint64, of func(traffic.Tally) uint64) string {
 	var text strings.Builder
 	for i, s := range series {
 		y := 98 - 94*float64(of(s))/float64(max(peak, 1))
@@ -196,7 +193,7 @@ func (q *request) overviewData() (overviewPage, error) {
 	asked := q.scans && q.r.FormValue("read") != ""
 	data := overviewPage{Live: q.r.FormValue("live") != "off", Asked: asked, OnDemand: q.scans && !asked}
 	if q.options.Traffic != nil {
-		data.Traffic = q.options.Traffic.part()
+		data.Traffic = trafficPartOf(q.options.Traffic)
 	}
 	if data.OnDemand {
 		return data, nil

@@ -22,7 +22,8 @@ var templates embed.FS
 type pages map[string]*template.Template
 
 var pageNames = []string{
-	"overview", "find", "attention", "key", "decide", "preview", "decided", "outboxes", "outbox", "letter", "configuration", "audit", "login", "error",
+	"overview", "top", "find", "attention", "key", "decide", "preview", "decided", "outboxes", "outbox", "letter",
+	"configuration", "audit", "login", "error",
 }
 
 func parsePages() pages {

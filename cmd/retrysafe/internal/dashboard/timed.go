@@ -38,6 +38,11 @@ func (t timed) Reopen(ctx context.Context, d keys.Decision) (keys.Record, error)
 	return within(ctx, d, t.Keys.Reopen)
 }
 
+// Measure implements keys.Keys.
+func (t timed) Measure(ctx context.Context, how keys.Measure) (keys.Measured, error) {
+	return within(ctx, how, t.Keys.Measure)
+}
+
 func within[A, R any](ctx context.Context, argument A, do func(context.Context, A) (R, error)) (R, error) {
 	ctx, stop := context.WithTimeout(ctx, storeTimeout)
 	defer stop()

@@ -53,7 +53,7 @@ func (c findCmd) Run(s *cli.Streams) error {
 		return err
 	}
 	return c.with(func(ctx context.Context, keys Keys) error {
-		return c.try(ctx, s, withProgress(keys, s.Err), queries)
+		return c.try(ctx, s, WithProgress(keys, s.Err), queries)
 	})
 }
 

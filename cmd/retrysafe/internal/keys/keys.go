@@ -7,7 +7,8 @@
 // who runs that process, and root, may connect.
 //
 //	keys.go     the interface Keys, and its values
-//	local.go    Local: Show, and what it shows; search.go: List; local_resolve.go: Resolve, Purge and Reopen
+//	local.go    Local: Show, and what it shows; search.go: List; local_resolve.go: Resolve, Purge and Reopen;
+//	            measure.go: Measure
 //	wire.go     Remote, and the Handler that it talks to
 //	socket.go   the socket beside the file
 //	command.go  the command: it opens the store, or connects to the proxy that has its file open. list.go, find.go,
@@ -36,6 +37,8 @@ type Keys interface {
 	Purge(ctx context.Context, d Decision) (Purged, error)
 	// Reopen makes the operation of a key that has ended run again at its next retry.
 	Reopen(ctx context.Context, d Decision) (Record, error)
+	// Measure counts the records, and returns how old the unfinished keys are.
+	Measure(ctx context.Context, how Measure) (Measured, error)
 }
 
 // States of a record as operators see it. A pending record is in flight, or its lease has run out: then it is
@@ -50,6 +53,11 @@ const (
 	Failed      = "failed"
 	All         = "all" // only in a Query
 )
+
+// States are those of records, in the order in which they are shown.
+func States() []string {
+	return []string{Abandoned, Uncommitted, InFlight, Released, Succeeded, Failed}
+}
 
 // Query selects records.
 type Query struct {

@@ -56,7 +56,7 @@ func (c listCmd) Run(s *cli.Streams) error {
 		return noTag(c.Tag)
 	}
 	return c.with(func(ctx context.Context, keys Keys) error {
-		keys = withProgress(keys, s.Err)
+		keys = WithProgress(keys, s.Err)
 		table := cli.NewTable(s.Out, c.JSON, "DIGEST", "STATE", "ATTEMPT", "AGE", "TIME LEFT", "SCOPE")
 		n, more := 0, false
 		first, err := eachListed(ctx, keys, query, func(r Record) (bool, error) {
@@ -102,8 +102,8 @@ func eachListed(ctx context.Context, keys Keys, q Query, visit func(Record) (boo
 	}
 }
 
-// withProgress has a search that reads every record say so on w, if that is a terminal.
-func withProgress(keys Keys, w io.Writer) Keys {
+// WithProgress has a search that reads every record say so on w, if that is a terminal.
+func WithProgress(keys Keys, w io.Writer) Keys {
 	local, ok := keys.(Local)
 	if !ok || !cli.IsTerminal(w) {
 		return keys
@@ -138,10 +138,7 @@ func listed(n int, more bool, state string, counts map[string]int64) string {
 		text += ", and there are more: see --limit"
 	}
 	var others []string
-	for _, other := range []string{
-		Abandoned, Uncommitted, InFlight, Released, Succeeded,
-		Failed,
-	} {
+	for _, other := range States() {
 		if other != state && state != All && counts[other] > 0 {
 			others = append(others, fmt.Sprintf("%d %s", counts[other], other))
 		}

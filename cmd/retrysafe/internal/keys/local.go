@@ -41,10 +41,15 @@ func (l Local) count(ctx context.Context) map[string]int64 {
 			return nil
 		}
 	}
+	return byState(s, unknown)
+}
+
+// byState returns the number of records by state, if the outcome of so many abandoned ones is unknown.
+func byState(s retrysafe.Stats, unknown int64) map[string]int64 {
 	unknown = min(unknown, s.Abandoned)
 	return map[string]int64{
-		Abandoned: unknown, Uncommitted: s.Abandoned - unknown, InFlight: s.Pending - s.Abandoned, Released: s.Released, Succeeded: s.Succeeded,
-		Failed: s.Failed,
+		Abandoned: unknown, Uncommitted: s.Abandoned - unknown, InFlight: s.Pending - s.Abandoned, Released: s.Released,
+		Succeeded: s.Succeeded, Failed: s.Failed,
 	}
 }
 

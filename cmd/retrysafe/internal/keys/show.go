@@ -39,7 +39,7 @@ Examples:
 // Run shows one key.
 func (c showCmd) Run(s *cli.Streams) error {
 	return c.with(func(ctx context.Context, keys Keys) error {
-		keys = withProgress(keys, s.Err)
+		keys = WithProgress(keys, s.Err)
 		records, err := keys.Show(ctx, Look{Key: c.Key, Scope: c.Scope, Answer: c.Answer})
 		if err != nil {
 			return err

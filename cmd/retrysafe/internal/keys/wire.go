@@ -21,6 +21,7 @@ const (
 	resolvePath = "/keys/resolve"
 	purgePath   = "/keys/purge"
 	reopenPath  = "/keys/reopen"
+	measurePath = "/keys/measure"
 
 	// maxRequest is the largest request that is read: an answer that is stored by hand is in it.
 	maxRequest = 64 << 20
@@ -34,6 +35,7 @@ func Handler(keys Keys) http.Handler {
 	mux.Handle("POST "+resolvePath, serve(keys.Resolve))
 	mux.Handle("POST "+purgePath, serve(keys.Purge))
 	mux.Handle("POST "+reopenPath, serve(keys.Reopen))
+	mux.Handle("POST "+measurePath, serve(keys.Measure))
 	return mux
 }
 
@@ -127,6 +129,11 @@ func (r *Remote) Purge(ctx context.Context, d Decision) (Purged, error) {
 // Reopen implements Keys.
 func (r *Remote) Reopen(ctx context.Context, d Decision) (Record, error) {
 	return post[Record](ctx, r, reopenPath, d)
+}
+
+// Measure implements Keys.
+func (r *Remote) Measure(ctx context.Context, how Measure) (Measured, error) {
+	return post[Measured](ctx, r, measurePath, how)
 }
 
 // post posts an argument and reads the result.

@@ -11,7 +11,6 @@ import (
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/dashboard"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/keys"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/outboxcmd"
-	"github.com/retrysafe/retrysafe/proxy"
 )
 
 // listenForDashboard starts the server of the dashboard. It has pages once the store is open. If the server fails
@@ -63,25 +62,20 @@ func (s *service) tlsForDashboard() *tls.Config {
 	}
 }
 
-// openDashboard gives the dashboard its pages, and returns what observes requests, and what closes the dashboard.
-func (s *service) openDashboard(ctx context.Context, store retrysafe.Store, seen observation) (proxy.ObserverFunc, func(), error) {
+// openDashboard gives the dashboard its pages, and returns what closes it.
+func (s *service) openDashboard(ctx context.Context, store retrysafe.Store, seen observation) (func(), error) {
 	if s.dashboard == nil {
-		return seen.requests, func() {}, nil
+		return func() {}, nil
 	}
 	boxes, err := outboxcmd.OpenDatabase(ctx, s.store)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	traffic := dashboard.NewTraffic()
 	s.pages.Store(dashboard.New(dashboard.Options{
 		Keys: keys.NewLocal(store, seen.observer), Store: s.store.Name, Users: s.config.Dashboard.Users.Value, Log: s.log,
-		Traffic: traffic, ConfigFunc: s.effective, Outboxes: boxes, Links: s.config.Dashboard.Links.Value,
+		Traffic: s.traffic, ConfigFunc: s.effective, Outboxes: boxes, Links: s.config.Dashboard.Links.Value,
 	}))
-	watched := func(ctx context.Context, e proxy.Event) {
-		seen.requests(ctx, e)
-		traffic.Observe(ctx, e)
-	}
-	return watched, boxes.Close, nil
+	return boxes.Close, nil
 }
 
 // effective returns the configuration in force, without the password of the store.

@@ -15,6 +15,7 @@ import (
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/config"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/dashboard"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/store"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/traffic"
 	"github.com/retrysafe/retrysafe/httpsafe"
 	"github.com/retrysafe/retrysafe/proxy"
 	"github.com/retrysafe/retrysafe/stores/cryptstore"
@@ -86,7 +87,10 @@ func (p Cmd) run(ctx context.Context, first reading, logs io.Writer) (err error)
 	defer stop()
 	hangups, stopHangups := p.hangups() // from now on, so that one that comes early does not kill
 	defer stopHangups()
-	s := &service{plan: first.plan, command: p, tried: first, hangups: hangups, logs: logs, failed: make(chan error, 2)}
+	s := &service{
+		plan: first.plan, command: p, tried: first, hangups: hangups, logs: logs, failed: make(chan error, 2),
+		traffic: traffic.NewMeter(),
+	}
 	return s.open(ctx)
 }
 
@@ -150,14 +154,18 @@ func (s *service) open(ctx context.Context) (err error) {
 	defer observed.stop()
 	p.options.Observation = observed.Observation
 	s.report.Store(observed)
-	watched, closeDashboard, err := s.openDashboard(ctx, store, seen)
+	closeDashboard, err := s.openDashboard(ctx, store, seen)
 	if err != nil {
 		return fmt.Errorf("the dashboard: %w", err)
 	}
 	defer closeDashboard()
+	isShown := s.admin != nil || s.dashboard != nil
 	p.options.Observer = proxy.ObserverFunc(func(ctx context.Context, e proxy.Event) {
-		watched(ctx, e)
+		seen.requests(ctx, e)
 		s.tail.Observe(ctx, e)
+		if isShown {
+			s.traffic.Observe(ctx, e)
+		}
 	})
 	p.options.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug)
 	handler, err := proxy.New(guard, scope, p.options)

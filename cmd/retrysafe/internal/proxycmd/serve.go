@@ -19,6 +19,7 @@ import (
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/dashboard"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/tailcmd"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/traffic"
 	"github.com/retrysafe/retrysafe/proxy"
 	"github.com/retrysafe/retrysafe/stores/cryptstore"
 )
@@ -36,6 +37,7 @@ type service struct {
 	metrics atomic.Pointer[http.Handler] // nil: none, or not yet
 	report  atomic.Pointer[observing]    // nil: not yet
 	tail    tailcmd.Hub
+	traffic *traffic.Meter
 
 	public, admin, dashboard   *http.Server
 	adminAddress, dashboardURL string
@@ -138,6 +140,7 @@ func (s *service) adminHandler() http.Handler {
 	})
 	s.tail.Routes = s.routes
 	mux.Handle("GET /events", &s.tail)
+	mux.Handle("GET /stats", s.traffic)
 	if s.config.Metrics.Value {
 		mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
 			if metrics := s.metrics.Load(); metrics != nil {

@@ -15,7 +15,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"os/signal"
 	"strings"
 	"syscall"
@@ -90,9 +89,9 @@ func (c Cmd) addresses() ([]string, error) {
 	seen := map[string]bool{}
 	var all []string
 	for _, text := range c.URLs {
-		u, err := url.Parse(text)
-		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
-			return nil, cli.Refusef("%q is not the admin address of a proxy: write http://127.0.0.1:8081", text)
+		u, err := cli.AdminAddress("", text)
+		if err != nil {
+			return nil, err
 		}
 		if u.Path = strings.TrimSuffix(u.Path, "/"); u.Path == "" {
 			u.Path = "/report"

@@ -68,9 +68,9 @@ func (c Cmd) Run(s *cli.Streams) error {
 
 // address returns the URL of the events.
 func (c Cmd) address() (string, error) {
-	u, err := url.Parse(c.Admin)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
-		return "", cli.Refusef("--admin %q is not the admin address of a proxy: write http://127.0.0.1:8081", c.Admin)
+	u, err := cli.AdminAddress("--admin ", c.Admin)
+	if err != nil {
+		return "", err
 	}
 	u = u.JoinPath("events")
 	query := url.Values{}
