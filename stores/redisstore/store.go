@@ -62,7 +62,8 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// Store implements retrysafe.Store, Watcher, Inspector, Purger, Reopener and RiskReporter on Redis. It is safe for
+// Store implements retrysafe.Store, Watcher, Inspector, Purger, Reopener, Finder,
+// SightingKeeper and RiskReporter on Redis. It is safe for
 // concurrent use. It needs no Close: it starts nothing that outlives its calls and the watches that its callers hold.
 type Store struct {
 	client  rueidis.Client
@@ -71,6 +72,9 @@ type Store struct {
 	longest int // see master
 	watches storekit.Watches
 	topics  topics
+
+	inScript string        // the name of the index that scripts write; "" in a Cluster, where they cannot
+	indexing chan struct{} // see addToIndex
 }
 
 var (
@@ -83,6 +87,9 @@ var (
 	_ retrysafe.Sizer        = (*Store)(nil)
 	_ retrysafe.Walker       = (*Store)(nil)
 	_ retrysafe.RiskReporter = (*Store)(nil)
+
+	_ retrysafe.Finder         = (*Store)(nil)
+	_ retrysafe.SightingKeeper = (*Store)(nil)
 )
 
 // New returns a store on the server, the cluster or the group behind Sentinel to which client is connected. The caller
@@ -98,6 +105,11 @@ func New(ctx context.Context, client rueidis.Client, o Options) (*Store, error) 
 		return nil, err
 	}
 	s := &Store{client: client, options: o, scripts: newScripts(o.WaitReplicas > 0)}
+	if client.Mode() == rueidis.ClientModeCluster {
+		s.indexing = make(chan struct{}, indexing)
+	} else {
+		s.inScript = s.index(0)
+	}
 	if err := s.check(ctx); err != nil {
 		return nil, err
 	}
