@@ -61,8 +61,8 @@ func buckets(t testing.TB, s *Store) (names []string) {
 	return names
 }
 
-// A page of a search costs the server as many commands, and as much time in them, as the page has records, however many
-// there are. Seen to fail with the windows of find.lua read to the end, and with least left out of its range.
+// A page of a search costs the server as many commands as the page has records, however many there are. Seen to fail with
+// the ages left out of find.lua, and with byArrival read for IDs and tags.
 func TestFindReadsAnIndex(t *testing.T) {
 	t.Parallel()
 	r := startSet(t, map[string]string{"appendonly": "no"})
@@ -133,7 +133,7 @@ func commandsIn(t testing.TB, stats string) (sum int) {
 
 // A bucket of the index lives as long as the records in it, also if an attempt extends its lease or completes with a
 // longer Retention, and is in the list of buckets for as long. Seen to fail with keep taken out of extend.lua, of
-// complete.lua and of claim.lua, and with register taken out of keep.
+// complete.lua and of claim.lua, and with register taken out of its function keep.
 func TestIndexLivesAsLongAsItsRecords(t *testing.T) {
 	t.Parallel()
 	const day = 24 * time.Hour
@@ -215,7 +215,7 @@ func TestReleaseLeavesNoEntry(t *testing.T) {
 }
 
 // A program that knows no tags and no index works with the records of one that does, and leaves them tagged. What it
-// claims itself is not found, and all else is as it was. Seen to fail with tagsStep unknown to steps.
+// claims itself is not found, and all else is as it was. Seen to fail with tagsIn finding nothing.
 func TestOlderProgramBesideThisOne(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
