@@ -214,11 +214,11 @@ func claimAhead(t testing.TB, s *Store, id string, d time.Duration) retrysafe.Le
 	return l
 }
 
-// A record of the size of a small JSON API's takes no more than 430 bytes.
+// A record of the size of a small JSON API's takes no more than 430 bytes, and 300 in the index.
 func TestMemoryOfARecord(t *testing.T) {
 	t.Parallel()
 	s := openOn(t, connect(t, shared.Get(t).Address()), Options{Prefix: "10letters:"}) // as long as the default
-	const records, limit = 200, 430
+	const records, limit = 1000, 430
 	var most atomic.Int64
 	together(t, 20, func(worker int) error {
 		for i := worker; i < records; i += 20 {
@@ -234,6 +234,11 @@ func TestMemoryOfARecord(t *testing.T) {
 	t.Logf("the largest of %d records takes %d bytes", records, most.Load())
 	if most.Load() > limit {
 		t.Errorf("a record takes %d bytes, want %d at most", most.Load(), limit)
+	}
+	_, bytes, err := s.indexSize(t.Context())
+	t.Logf("the index takes %d bytes for each record", bytes/records)
+	if err != nil || bytes/records > 300 {
+		t.Errorf("the index takes %d bytes for each record, %v", bytes/records, err)
 	}
 }
 

@@ -24,18 +24,23 @@ const (
 	skew = 24 * time.Hour
 )
 
-// errNoArrivals is returned by Find for what it has no index of.
-var errNoArrivals = fmt.Errorf("in a Redis Cluster there is an index of tags and of IDs only, not of scopes, ages and "+
-	"states; use List or Walk, which read every record: %w", errors.ErrUnsupported)
+// Errors of Find for what it has no index of.
+var (
+	errNoIndex = fmt.Errorf("Options.NoIndex is set; use List or Walk, which read every record: %w",
+		errors.ErrUnsupported)
+	errNoArrivals = fmt.Errorf("in a Redis Cluster there is an index of tags and of IDs only, not of scopes, ages and "+
+		"states; use List or Walk, which read every record: %w", errors.ErrUnsupported)
+)
 
-// Find returns p.Limit of the records that p selects, the newest first, without Meta, Body and steps. It reads the index
-// of IDs, or else that of tags, or else that of all records in the order of their arrival, until it has found enough;
-// what else p names it compares with each record that it reads. Entries of records that are gone cost it time until
-// their bucket expires.
+// Find returns p.Limit of the records that p selects, the newest first, without Meta, Body and steps. It reads the
+// index of IDs, or else that of tags, or else that of all records in the order of their arrival, until it has found
+// enough; what else p names it compares with each record that it reads. Entries of records that are gone cost it time
+// until their bucket expires.
 //
-// In a Cluster it returns errors.ErrUnsupported if p has neither ID nor Tag, and misses records whose claims did not
-// reach the index. Everywhere it misses those that programs have claimed which do not write the index. For MinAge it
-// begins with records that arrived a day after that age, and misses one whose fence was ahead of the clock by more.
+// With Options.NoIndex it returns errors.ErrUnsupported. In a Cluster it does so if p has neither ID nor Tag, and
+// misses records whose claims did not reach the index. Everywhere it misses those that programs have claimed which do
+// not write the index. For MinAge it begins with records that arrived a day after that age, and misses one whose
+// fence was ahead of the clock by more.
 func (s *Store) Find(ctx context.Context, p retrysafe.FindParams) ([]retrysafe.Record, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -54,12 +59,17 @@ func (s *Store) find(ctx context.Context, p retrysafe.FindParams) ([]retrysafe.R
 	search := search{
 		before: packFence(min(p.Before, lastInstant)),
 		limit:  min(p.Limit+1, mostFound), // one more than the page shows whether that has all with its last fence
-		oldest: lastInstant, youngest: storekit.Micros(p.MinAge) - storekit.Micros(skew),
+		oldest: lastInstant, youngest: -lastInstant,
+	}
+	if p.MinAge > skew {
+		search.youngest = storekit.Micros(p.MinAge - skew)
 	}
 	if p.MaxAge != 0 {
 		search.oldest = min(storekit.Micros(p.MaxAge), lastInstant)
 	}
 	switch {
+	case s.options.NoIndex:
+		return nil, errNoIndex
 	case p.ID != "":
 		search.kind = byID(p.ID)
 	case p.Tag != "":

@@ -61,8 +61,8 @@ func buckets(t testing.TB, s *Store) (names []string) {
 	return names
 }
 
-// A page of a search costs the server as many commands as the page has records, however many there are. Seen to fail with
-// the ages left out of find.lua, and with byArrival read for IDs and tags.
+// A page of a search costs the server as many commands as the page has records, however many there are. Seen to fail
+// with the ages left out of find.lua, and with byArrival read for IDs and tags.
 func TestFindReadsAnIndex(t *testing.T) {
 	t.Parallel()
 	r := startSet(t, map[string]string{"appendonly": "no"})
@@ -182,8 +182,8 @@ func TestIndexLivesAsLongAsItsRecords(t *testing.T) {
 	}
 }
 
-// A key that is claimed and released again and again leaves nothing in the index, as it leaves no record; one with steps
-// stays there. Seen to fail with drop taken out of release.lua.
+// A key that is claimed and released again and again leaves nothing in the index, as it leaves no record; one with
+// steps stays there. Seen to fail with drop taken out of release.lua.
 func TestReleaseLeavesNoEntry(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
@@ -219,8 +219,7 @@ func TestReleaseLeavesNoEntry(t *testing.T) {
 func TestOlderProgramBesideThisOne(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
-	older := openOn(t, s.client, Options{Prefix: s.options.Prefix})
-	older.inScript = "" // and it passes no tags, since it has none
+	older := openOn(t, s.client, Options{Prefix: s.options.Prefix, NoIndex: true}) // and it passes no tags
 	l := claimTagged(t, s, "k", "1")
 	err := errors.Join(older.Extend(t.Context(), l, time.Hour),
 		older.Checkpoint(t.Context(), l, retrysafe.StepResult{Name: "a"}),
@@ -243,13 +242,16 @@ func TestOlderProgramBesideThisOne(t *testing.T) {
 	if got := findIDs(t, s, retrysafe.FindParams{}); !slices.Equal(got, []string{"k"}) {
 		t.Errorf("found %q", got)
 	}
+	if _, err := older.Find(t.Context(), retrysafe.FindParams{ID: "k"}); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("Find with NoIndex: %v, want errors.ErrUnsupported", err)
+	}
 	if shown, err := s.List(t.Context(), retrysafe.ListParams{}); err != nil || len(shown) != 2 {
 		t.Errorf("List shows %d records, %v", len(shown), err)
 	}
 }
 
-// Users who may not write the index, as those of older programs, claim keys all the same. Seen to fail with call instead
-// of pcall in index.lua.
+// Users who may not write the index, as those of older programs, claim keys all the same. Seen to fail with call
+// instead of pcall in index.lua.
 func TestRightsWithoutIndex(t *testing.T) { onBoth(t, testRightsWithoutIndex) }
 
 func testRightsWithoutIndex(t *testing.T, o servers.RedisOptions) {
@@ -263,10 +265,12 @@ func testRightsWithoutIndex(t *testing.T, o servers.RedisOptions) {
 	if err := s.Release(t.Context(), claimTagged(t, s, "released", "1")); err != nil {
 		t.Error(err)
 	}
-	if shown, err := s.Inspect(t.Context(), l.Key.Digest()); err != nil || len(shown) != 1 || shown[0].Tags.String() != "order=1" {
+	shown, err := s.Inspect(t.Context(), l.Key.Digest())
+	if err != nil || len(shown) != 1 || shown[0].Tags.String() != "order=1" {
 		t.Errorf("Inspect = %+v, %v", shown, err)
 	}
-	if _, err := s.Find(t.Context(), retrysafe.FindParams{Tag: "order=1"}); err == nil || !strings.Contains(err.Error(), "rights") {
+	_, err = s.Find(t.Context(), retrysafe.FindParams{Tag: "order=1"})
+	if err == nil || !strings.Contains(err.Error(), "rights") {
 		t.Errorf("Find: %v, want that the user may not", err)
 	}
 }

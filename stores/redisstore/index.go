@@ -18,8 +18,8 @@ import (
 // is what a record is found by, its first fence and the digest of its key, and so the members are in the order in which
 // people search. A bucket expires with the last of its records: no entry has to be deleted for that. See lua/index.lua.
 
-// indexMark follows the prefix in the names of all keys that are no records. No prefix may have it, and so no other store
-// has such keys.
+// indexMark follows the prefix in the names of all keys that are no records. No prefix may have it, and so no other
+// store has such keys.
 const indexMark = "+"
 
 // shards is how many indexes a Cluster has. A record is in that of its digest, so that no server has to index them all.
@@ -30,7 +30,8 @@ const byArrival = "a"
 
 const hashSize = 8
 
-// hash is the part of a member that stands for an ID or a tag. Two of them may have the same: what is found is compared.
+// hash is the part of a member that stands for an ID or a tag. Two of them may have the same: what is found is
+// compared.
 func hash(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return string(sum[:hashSize])
@@ -79,11 +80,11 @@ func kinds(id string, tags retrysafe.Tags) []string {
 // indexing is how many claims of a Cluster may be on the way to the index at a time. Those beyond it are not indexed.
 const indexing = 1000
 
-// addToIndex adds a record of a Cluster to the index, which is on another server. Neither does the claim wait for it, nor
-// does it fail: a record that is not added is found by Inspect, List and Walk nevertheless. The call ends with
+// addToIndex adds a record of a Cluster to the index, which is on another server. Neither does the claim wait for it,
+// nor does it fail: a record that is not added is found by Inspect, List and Walk nevertheless. The call ends with
 // Options.Timeout.
 func (s *Store) addToIndex(c *retrysafe.Claim, n int) {
-	if s.inScript != "" || c.Verdict != retrysafe.Acquired {
+	if s.indexing == nil || c.Verdict != retrysafe.Acquired {
 		return
 	}
 	select {

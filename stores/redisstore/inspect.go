@@ -131,8 +131,8 @@ func (r *record) summary(now storekit.Instant) retrysafe.Record {
 	return v
 }
 
-// Stats counts the records, and adds up the memory that they and the index take (MEMORY USAGE). It looks at every record: see List.
-// While a server resizes its table of keys, a record may be counted twice.
+// Stats counts the records, and adds up the memory that they and the index take (MEMORY USAGE). It looks at every
+// record: see List. While a server resizes its table of keys, a record may be counted twice.
 func (s *Store) Stats(ctx context.Context) (retrysafe.Stats, error) {
 	if err := ctx.Err(); err != nil {
 		return retrysafe.Stats{}, err

@@ -49,7 +49,8 @@ func openTest(t testing.TB) *Store {
 }
 
 // ageScript moves the instants of all records and sightings under a prefix, and the ends of their lifetimes, back by
-// ARGV[2] microseconds. The index has no instants but first fences, which do not move: TestIndexLivesAsLongAsItsRecords.
+// ARGV[2] microseconds. The index has no instants but first fences, which do not move:
+// TestIndexLivesAsLongAsItsRecords.
 const ageScript = `
 local d = tonumber(ARGV[2])
 local function aged(v)

@@ -89,7 +89,8 @@ func (g *generations) purged(step retrysafe.StepResult) (generations, error) {
 	return p, nil
 }
 
-// withoutAnswer returns the record without Meta, Body and the work's steps, with its tags, and with one step more unless it has that.
+// withoutAnswer returns the record without Meta, Body and the work's steps, with its tags, and with one step more
+// unless it has that.
 func withoutAnswer(b string, r *record, step *retrysafe.StepResult) string {
 	steps := slices.Clone(r.tags)
 	for _, s := range r.steps {

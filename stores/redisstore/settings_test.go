@@ -108,9 +108,9 @@ var rights = []string{
 	"+ping", "+zadd", "+zrange", "+zrem", "+zremrangebyscore", "+hgetall", "+hset", "+hdel",
 }
 
-// A user with the documented rights can do everything. Seen to fail with any one of them taken out, apart from those of
-// clusters and replicas, from RPOP, SUNSUBSCRIBE, ZREM, ZREMRANGEBYSCORE and HDEL, which tidy up, and from INFO and CONFIG GET, without which the
-// settings are not known.
+// A user with the documented rights can do everything. Seen to fail with any one of them taken out, apart from those
+// of clusters and replicas, from RPOP, SUNSUBSCRIBE, ZREM, ZREMRANGEBYSCORE and HDEL, which tidy up, and from INFO
+// and CONFIG GET, without which the settings are not known.
 func TestRights(t *testing.T) {
 	t.Parallel()
 	r := startSet(t, nil)
@@ -174,7 +174,9 @@ func findAndSee(t *testing.T, s *Store) error {
 		return err
 	}
 	if s.inScript == "" { // the claim has not waited for the index
-		eventually(t, "the record is found", func() bool { return findIDs(t, s, retrysafe.FindParams{Tag: "order=1"}) != nil })
+		eventually(t, "the record is found", func() bool {
+			return findIDs(t, s, retrysafe.FindParams{Tag: "order=1"}) != nil
+		})
 	}
 	found, err := s.Find(t.Context(), retrysafe.FindParams{Tag: "order=1"})
 	if err == nil && (len(found) != 1 || len(found[0].Sightings) != 1) {

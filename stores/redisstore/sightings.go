@@ -22,8 +22,8 @@ func (s *Store) seenKey(key string) string {
 // AddSightings adds counts to records, with one script for each key, all of which are sent at once. Those of records
 // that do not exist are left out. If some of them fail, the others are added.
 //
-// Redis deletes the sightings of a key a day after it would delete the record as it is now. If an attempt keeps its lease,
-// or completes with a Retention, that is longer by more, what was counted before is lost before the record is.
+// Redis deletes the sightings of a key a day after it would delete the record as it is now. If an attempt keeps its
+// lease, or completes with a Retention, that is longer by more, what was counted before is lost before the record is.
 func (s *Store) AddSightings(ctx context.Context, all []retrysafe.KeySighting) error {
 	if err := ctx.Err(); err != nil {
 		return err

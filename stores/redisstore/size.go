@@ -12,12 +12,12 @@ import (
 const sampledKeys = 100
 
 // Size estimates how many keys the store has, and the memory that they take: a record has one, another one if older
-// records of the same key are kept, and another one if it was seen again. It asks each master for the number of all its
-// keys (DBSIZE), and for 100 random ones (RANDOMKEY) and the memory of those that are the store's own (MEMORY USAGE). The
-// few keys of the index do not count, and their memory is added. The number of keys is exact if nothing else is in the
-// database of a single server, and a share of it otherwise: with other keys for half of the database it is off by
-// up to a fifth, 19 times of 20. Bytes is the mean of the sample times the number of keys, and says little if few
-// answers are much larger than all others.
+// records of the same key are kept, and another one if it was seen again. It asks each master for the number of all
+// its keys (DBSIZE), and for 100 random ones (RANDOMKEY) and the memory of those that are the store's own (MEMORY
+// USAGE). The few keys of the index do not count, and their memory is added. The number of keys is exact if nothing
+// else is in the database of a single server, and a share of it otherwise: with other keys for half of the database
+// it is off by up to a fifth, 19 times of 20. Bytes is the mean of the sample times the number of keys, and says
+// little if few answers are much larger than all others.
 func (s *Store) Size(ctx context.Context) (entries, bytes int64, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, 0, err

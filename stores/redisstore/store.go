@@ -30,6 +30,9 @@ type Options struct {
 	// AllowEviction accepts a server whose maxmemory-policy deletes keys to make room. Such a server forgets claims,
 	// and the work of a forgotten key may run again. New refuses it otherwise. Risks names it either way.
 	AllowEviction bool
+	// NoIndex has claims write no index, which takes about 230 bytes of memory for each record, and 120 more for each tag.
+	// Find then returns errors.ErrUnsupported; List and Walk show the tags. Default: claims write it.
+	NoIndex bool
 }
 
 // DefaultPrefix is the prefix of Options that have none.
@@ -62,9 +65,9 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// Store implements retrysafe.Store, Watcher, Inspector, Purger, Reopener, Finder,
-// SightingKeeper and RiskReporter on Redis. It is safe for
-// concurrent use. It needs no Close: it starts nothing that outlives its calls and the watches that its callers hold.
+// Store implements retrysafe.Store, Watcher, Inspector, Purger, Reopener, Finder, SightingKeeper and RiskReporter on
+// Redis. It is safe for concurrent use. It needs no Close: it starts nothing that outlives its calls and the watches
+// that its callers hold, but for the entries of the index of a Cluster, whose writing ends with Options.Timeout.
 type Store struct {
 	client  rueidis.Client
 	options Options
@@ -73,7 +76,8 @@ type Store struct {
 	watches storekit.Watches
 	topics  topics
 
-	inScript string        // the name of the index that scripts write; "" in a Cluster, where they cannot
+	// inScript is the name of the index that scripts write; "" in a Cluster, where they cannot, and with NoIndex.
+	inScript string
 	indexing chan struct{} // see addToIndex
 }
 
@@ -105,9 +109,11 @@ func New(ctx context.Context, client rueidis.Client, o Options) (*Store, error) 
 		return nil, err
 	}
 	s := &Store{client: client, options: o, scripts: newScripts(o.WaitReplicas > 0)}
-	if client.Mode() == rueidis.ClientModeCluster {
+	switch {
+	case o.NoIndex:
+	case client.Mode() == rueidis.ClientModeCluster:
 		s.indexing = make(chan struct{}, indexing)
-	} else {
+	default:
 		s.inScript = s.index(0)
 	}
 	if err := s.check(ctx); err != nil {

@@ -1,5 +1,6 @@
--- The index, for scripts that are put behind this text. A bucket of it is a sorted set of records that were first claimed
--- within one window of time, and that are kept for about as long as each other, which is their class. See index.go.
+-- The index, for scripts that are put behind this text. A bucket of it is a sorted set of records that were first
+-- claimed within one window of time, and that are kept for about as long as each other, which is their class. See
+-- index.go.
 
 -- Returns the name of the bucket of a record in the index at, and when it expires (in ms) unless it is kept for longer.
 -- class n has the records that are kept for up to 2^n half-hours; a window is an eighth of that.
@@ -17,8 +18,8 @@ local function register(at, name, till, now)
 	redis.pcall('PEXPIREAT', at, till, 'GT')
 end
 
--- Adds a record. digest is that of its key, and kinds[from] and what follows it is by what it is found. Errors count for
--- nothing here and below: a key is claimed although its user may not write the index.
+-- Adds a record. digest is that of its key, and kinds[from] and what follows it is by what it is found. Errors count
+-- for nothing here and below: a key is claimed although its user may not write the index.
 local function index(at, class, first, now, digest, kinds, from)
 	local name, till = bucket(at, class, first)
 	local entry = struct.pack('>I8', first) .. digest

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Gives a key up. ARGV: 1 owner and fence, 2 the name of the index, or '', 3 digest, 4 by what the record is found beside
--- its tags. Returns 1, also if no attempt has the key, or 0 if the lease is lost.
+-- Gives a key up. ARGV: 1 owner and fence, 2 the name of the index, or '', 3 digest, 4 by what the record is found
+-- beside its tags. Returns 1, also if no attempt has the key, or 0 if the lease is lost.
 local h = redis.call('GETRANGE', KEYS[1], 0, 96)
 if h ~= '' and h:byte(1) ~= 1 then return redis.error_reply('FORMAT of a record is unknown') end
 local state = h:byte(2)

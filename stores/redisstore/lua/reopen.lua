@@ -1,7 +1,6 @@
 #!lua flags=allow-oom
--- Replaces a record that has ended by one that is released now. ARGV: 1 the record as it was, 2 as it is to be, 3 the name
--- of the index, or ''.
--- Returns 1, or 0 if the record has changed or is past its retention.
+-- Replaces a record that has ended by one that is released now. ARGV: 1 the record as it was, 2 as it is to be, 3 the
+-- name of the index, or ''. Returns 1, or 0 if the record has changed or is past its retention.
 local v = ARGV[2]
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 local t = redis.call('TIME')
