@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"fmt"
+	"strconv"
 
 	"github.com/redis/rueidis"
 
@@ -26,28 +27,45 @@ func (s *Store) Claim(ctx context.Context, p retrysafe.ClaimParams) (retrysafe.C
 	return c, nil
 }
 
-func (s *Store) claim(ctx context.Context, p *retrysafe.ClaimParams) (c retrysafe.Claim, err error) {
+// claimCall returns the call that claims a key.
+func (s *Store) claimCall(p *retrysafe.ClaimParams, lease int64, keep storekit.Keep) (*call, error) {
 	tail, err := newTail(p)
 	if err != nil {
-		return c, err
+		return nil, err
 	}
-	lease, keep := storekit.Micros(p.Lease), storekit.NewKeep(p.Keep)
 	takeOver := "0"
 	if p.TakeOver {
 		takeOver = "1"
 	}
-	key := s.key(p.Key.Digest())
-	args := []string{string(p.Owner[:]), micros(lease), micros(keep.Key), packKeep(keep), tail, takeOver}
-	sent := call{what: s.scripts.claim, key: key, args: args}
-	answer, err := s.send(ctx, &sent)
+	d := p.Key.Digest()
+	args := []string{string(p.Owner[:]), micros(lease), micros(keep.Key), packKeep(keep), tail, takeOver, s.inScript}
+	if s.inScript != "" {
+		args = append(args, strconv.Itoa(class(lease, keep)), string(d[:]), byArrival)
+		args = append(args, kinds(p.Key.ID, p.Tags)...)
+	}
+	return &call{what: s.scripts.claim, key: s.key(d), args: args}, nil
+}
+
+func (s *Store) claim(ctx context.Context, p *retrysafe.ClaimParams) (c retrysafe.Claim, err error) {
+	lease, keep := storekit.Micros(p.Lease), storekit.NewKeep(p.Keep)
+	sent, err := s.claimCall(p, lease, keep)
+	if err != nil {
+		return c, err
+	}
+	answer, err := s.send(ctx, sent)
 	if err == nil && isZero(answer) { // the record that is there moves to the older ones
 		sent.what = s.scripts.claim.withOlder()
-		answer, err = s.send(ctx, &sent)
+		answer, err = s.send(ctx, sent)
 	}
 	if err != nil {
 		return c, err
 	}
-	defer func() { c.Doubted = sent.doubted }()
+	defer func() {
+		c.Doubted = sent.doubted
+		if err == nil {
+			s.addToIndex(&c, class(lease, keep))
+		}
+	}()
 	if answer.IsInt64() {
 		now, err := answer.AsInt64()
 		return newClaim(p, now, now, lease, keep), err
@@ -105,6 +123,7 @@ func newClaim(p *retrysafe.ClaimParams, now storekit.Instant, fence, lease int64
 	r := storekit.Record{
 		State: retrysafe.Pending, Owner: p.Owner, Fence: fence, FirstFence: fence, Attempt: 1, ClaimedAt: now,
 		EndsAt: min(now+min(lease, lastInstant), lastInstant), Keep: keep, Fingerprint: p.Fingerprint,
+		Tags: p.Tags,
 	}
 	return retrysafe.Claim{
 		Verdict: retrysafe.Acquired,

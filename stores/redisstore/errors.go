@@ -39,7 +39,8 @@ func explain(err error) error {
 	case strings.HasPrefix(text, "READONLY"):
 		return fmt.Errorf("the client is connected to a replica, as during a failover; with Sentinel set "+
 			"SentinelOption.TopologyRefreshInterval: %w", err)
-	case strings.HasPrefix(text, "NOPERM"), strings.Contains(text, "The user executing the script can't"):
+	case strings.HasPrefix(text, "NOPERM"), strings.Contains(text, "The user executing the script can't"),
+		strings.Contains(text, "ACL failure in script"):
 		return fmt.Errorf("the user may not do this; see the rights in the documentation of redisstore: %w", err)
 	case strings.HasPrefix(text, "MISCONF"):
 		return fmt.Errorf("the server cannot write to its disk: %w", err)

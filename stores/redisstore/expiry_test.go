@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,9 +15,22 @@ import (
 // lifetime is how long Redis keeps the key of a record.
 func lifetime(t testing.TB, s *Store, k retrysafe.Key) time.Duration {
 	t.Helper()
-	ms, err := s.client.Do(context.Background(), s.client.B().Pttl().Key(s.key(k.Digest())).Build()).AsInt64()
-	if err != nil || ms < 0 {
-		t.Fatalf("PTTL of %s: %d, %v", k, ms, err)
+	left := pttl(t, s, s.key(k.Digest()))
+	if left < 0 {
+		t.Fatalf("PTTL of %s: %v", k, left)
+	}
+	return left
+}
+
+// pttl is how long Redis keeps a key; negative if it is not there, or is kept for ever.
+func pttl(t testing.TB, s *Store, key string) time.Duration {
+	t.Helper()
+	ms, err := s.client.Do(context.Background(), s.client.B().Pttl().Key(key).Build()).AsInt64()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ms < 0 {
+		return -1
 	}
 	return storekit.Duration(ms * 1000)
 }
@@ -118,14 +132,30 @@ func TestOlderRecordsAreTrimmed(t *testing.T) {
 	}
 }
 
-// keysOf counts the keys of a store.
+// keysOf counts the keys of a store's records. All others end by themselves.
 func keysOf(t testing.TB, s *Store) int {
 	t.Helper()
-	keys, err := s.client.Do(context.Background(), s.client.B().Keys().Pattern(s.options.Prefix+"*").Build()).AsStrSlice()
+	n := 0
+	for _, key := range keysUnder(t, s, "") {
+		if pttl(t, s, key) < 0 {
+			t.Errorf("%s does not end", key)
+		}
+		if strings.HasPrefix(key, s.options.Prefix+"{") {
+			n++
+		}
+	}
+	return n
+}
+
+// keysUnder lists the keys of a store.
+func keysUnder(t testing.TB, s *Store, start string) []string {
+	t.Helper()
+	pattern := s.options.Prefix + start + "*"
+	keys, err := s.client.Do(context.Background(), s.client.B().Keys().Pattern(pattern).Build()).AsStrSlice()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return len(keys)
+	return keys
 }
 
 // The longest durations end in the year 2255, which is the last instant of a script.
@@ -184,11 +214,11 @@ func claimAhead(t testing.TB, s *Store, id string, d time.Duration) retrysafe.Le
 	return l
 }
 
-// A record of the size of a small JSON API's takes no more than 430 bytes.
+// A record of the size of a small JSON API's takes no more than 430 bytes, and 300 in the index.
 func TestMemoryOfARecord(t *testing.T) {
 	t.Parallel()
 	s := openOn(t, connect(t, shared.Get(t).Address()), Options{Prefix: "10letters:"}) // as long as the default
-	const records, limit = 200, 430
+	const records, limit = 1000, 430
 	var most atomic.Int64
 	together(t, 20, func(worker int) error {
 		for i := worker; i < records; i += 20 {
@@ -204,6 +234,11 @@ func TestMemoryOfARecord(t *testing.T) {
 	t.Logf("the largest of %d records takes %d bytes", records, most.Load())
 	if most.Load() > limit {
 		t.Errorf("a record takes %d bytes, want %d at most", most.Load(), limit)
+	}
+	_, bytes, err := s.indexSize(t.Context())
+	t.Logf("the index takes %d bytes for each record", bytes/records)
+	if err != nil || bytes/records > 300 {
+		t.Errorf("the index takes %d bytes for each record, %v", bytes/records, err)
 	}
 }
 

@@ -14,6 +14,7 @@ type generations struct {
 	now   storekit.Instant
 	main  string   // the record, or what is left of it
 	older []string // the newest first
+	seen  map[int64][]retrysafe.Sighting
 }
 
 // Inspect returns the records that are kept of a key, the newest first.
@@ -32,7 +33,9 @@ func (s *Store) Inspect(ctx context.Context, d retrysafe.Digest) ([]retrysafe.Re
 			return nil, fmt.Errorf("inspect %s: %w", d, err)
 		}
 		if r.Readable(g.now) {
-			found = append(found, r.ForPeople(r.key, g.now, r.steps))
+			v := r.ForPeople(r.key, g.now, r.steps)
+			v.Sightings = g.seen[r.FirstFence]
+			found = append(found, v)
 		}
 	}
 	return found, nil
@@ -45,7 +48,7 @@ func (s *Store) read(ctx context.Context, d retrysafe.Digest) (g generations, er
 		return g, err
 	}
 	parts, err := answer.ToArray()
-	if err != nil || len(parts) != 3 {
+	if err != nil || len(parts) != 4 {
 		return g, cmp.Or(err, errFormat)
 	}
 	if g.now, err = parts[0].AsInt64(); err != nil {
@@ -54,7 +57,10 @@ func (s *Store) read(ctx context.Context, d retrysafe.Digest) (g generations, er
 	if g.main, err = parts[1].ToString(); err != nil {
 		return g, err
 	}
-	g.older, err = parts[2].AsStrSlice()
+	if g.older, err = parts[2].AsStrSlice(); err != nil {
+		return g, err
+	}
+	g.seen, err = readSightings(parts[3], g.now)
 	return g, err
 }
 
@@ -125,14 +131,19 @@ func (r *record) summary(now storekit.Instant) retrysafe.Record {
 	return v
 }
 
-// Stats counts the records, and adds up the memory that they take (MEMORY USAGE). It looks at every record: see List.
-// While a server resizes its table of keys, a record may be counted twice.
+// Stats counts the records, and adds up the memory that they and the index take (MEMORY USAGE). It looks at every
+// record: see List. While a server resizes its table of keys, a record may be counted twice.
 func (s *Store) Stats(ctx context.Context) (retrysafe.Stats, error) {
 	if err := ctx.Err(); err != nil {
 		return retrysafe.Stats{}, err
 	}
 	var stats retrysafe.Stats
-	err := s.scan(ctx, true, func(b batch) error {
+	_, bytes, err := s.indexSize(ctx)
+	if err != nil {
+		return stats, fmt.Errorf("stats: %w", explain(err))
+	}
+	stats.Bytes = bytes
+	err = s.scan(ctx, true, func(b batch) error {
 		stats.Bytes += b.bytes
 		for _, head := range b.heads {
 			r, err := decode([]byte(head))

@@ -48,8 +48,9 @@ func openTest(t testing.TB) *Store {
 	return openOn(t, connect(t, shared.Get(t).Address()), Options{})
 }
 
-// ageScript moves the instants of all records under a prefix, and the ends of their lifetimes, back by ARGV[2]
-// microseconds.
+// ageScript moves the instants of all records and sightings under a prefix, and the ends of their lifetimes, back by
+// ARGV[2] microseconds. The index has no instants but first fences, which do not move:
+// TestIndexLivesAsLongAsItsRecords.
 const ageScript = `
 local d = tonumber(ARGV[2])
 local function aged(v)
@@ -66,6 +67,17 @@ for _, k in ipairs(redis.call('KEYS', ARGV[1] .. '{*')) do
 		redis.call('SET', k, aged(redis.call('GET', k)), 'KEEPTTL')
 	end
 	redis.call('PEXPIREAT', k, math.floor(math.max(expires - d / 1000, 1)))
+end
+for _, k in ipairs(redis.call('KEYS', ARGV[1] .. '+{*')) do
+	if redis.call('TYPE', k).ok == 'hash' then
+		local expires = redis.call('PEXPIRETIME', k)
+		local all = redis.call('HGETALL', k)
+		for i = 1, #all, 2 do
+			local n, first, last, code = struct.unpack('>I8I8I8i4', all[i + 1])
+			redis.call('HSET', k, all[i], struct.pack('>I8I8I8i4', n, first - d, last - d, code))
+		end
+		redis.call('PEXPIREAT', k, math.floor(math.max(expires - d / 1000, 1)))
+	end
 end
 return 1`
 

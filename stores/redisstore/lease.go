@@ -14,7 +14,7 @@ import (
 // It returns ErrLeaseLost if another attempt has taken the key over, or if this one has ended.
 func (s *Store) Extend(ctx context.Context, l retrysafe.Lease, d time.Duration) error {
 	return s.underLease(ctx, "extend", s.scripts.extend, l, func() []string {
-		return []string{micros(storekit.Micros(d))}
+		return []string{micros(storekit.Micros(d)), s.inScript}
 	})
 }
 
@@ -47,7 +47,7 @@ func (s *Store) Complete(ctx context.Context, l retrysafe.Lease, r retrysafe.Res
 		content := append(append(make([]byte, 0, len(r.Meta)+len(r.Body)), r.Meta...), r.Body...)
 		return []string{
 			string([]byte{byte(r.State())}), strconv.Itoa(flags), micros(max(k.Key, k.Audit)), packKeep(k), string(code),
-			string(content),
+			string(content), s.inScript,
 		}
 	})
 }
@@ -55,7 +55,10 @@ func (s *Store) Complete(ctx context.Context, l retrysafe.Lease, r retrysafe.Res
 // Release gives the key up at once, without a result: for any request if no steps were saved, for the same request if
 // there are any. It returns ErrLeaseLost if another attempt has the key, or if this one has completed.
 func (s *Store) Release(ctx context.Context, l retrysafe.Lease) error {
-	return s.underLease(ctx, "release", s.scripts.release, l, func() []string { return nil })
+	return s.underLease(ctx, "release", s.scripts.release, l, func() []string {
+		d := l.Key.Digest()
+		return []string{s.inScript, string(d[:]), byID(l.Key.ID)}
+	})
 }
 
 // underLease runs a script that returns 1, or 0 if the lease is lost.

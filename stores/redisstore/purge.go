@@ -89,9 +89,10 @@ func (g *generations) purged(step retrysafe.StepResult) (generations, error) {
 	return p, nil
 }
 
-// withoutAnswer returns the record without Meta, Body and the work's steps, and with one step more unless it has that.
+// withoutAnswer returns the record without Meta, Body and the work's steps, with its tags, and with one step more
+// unless it has that.
 func withoutAnswer(b string, r *record, step *retrysafe.StepResult) string {
-	var steps []byte
+	steps := slices.Clone(r.tags)
 	for _, s := range r.steps {
 		if strings.HasPrefix(s.Name, retrysafe.AuditStepPrefix) {
 			steps = appendStep(steps, s)

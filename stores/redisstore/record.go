@@ -18,10 +18,10 @@ const lastInstant = 1<<53 - 1
 const (
 	formatAt   = 0  // formatOne
 	stateAt    = 1  // of retrysafe.State
-	flagsAt    = 2  // omitted, watched
+	flagsAt    = 2  // omitted, watched, and the class in the index times 4: 0 if it is not there
 	ownerAt    = 3  // 16 bytes
 	fenceAt    = 19 // 8 bytes
-	fenceEnd   = 27
+	fenceEnd   = fenceAt + fenceSize
 	endsAt     = 27 // instant: see storekit.Record
 	keepAt     = 35 // three windows of 8 bytes: Replay, Key, Audit
 	firstAt    = 59 // the first claim's fence, 8 bytes
@@ -34,11 +34,17 @@ const (
 	headerSize = 97 // followed by fingerprint, scope, ID, steps, Meta, Body
 )
 
+// tagsStep is the name of the first step of a record that has tags: the number of tags in a byte, the hash of each, and
+// their text. Programs that know no tags keep it like any step, and no work can have saved it.
+const tagsStep = retrysafe.AuditStepPrefix + "tags"
+
 // olderSuffix follows the key of a record in the name of the list that holds the key's older records.
 const olderSuffix = ":older"
 
 const (
 	formatOne = 1
+
+	fenceSize = 8
 
 	omitted = 1
 	watched = 2 // ends of the attempt are published
@@ -50,6 +56,7 @@ var order = binary.BigEndian
 type record struct {
 	storekit.Record
 	key   retrysafe.Key
+	tags  []byte // the step that holds them; empty if there are none
 	steps []retrysafe.StepResult
 }
 
@@ -60,13 +67,20 @@ var errFormat = fmt.Errorf("redisstore: a record has an unknown format: was it w
 // isRecord reports whether b holds a record, and not only the fence of a key that was released.
 func isRecord(b string) bool { return len(b) > fenceEnd }
 
-// isWhole reports whether b has the header, the fingerprint, the scope and the ID.
+// isWhole reports whether b has the header, the fingerprint, the scope, the ID and the tags.
 func isWhole(b string) bool {
 	if len(b) < headerSize {
 		return false
 	}
-	h := []byte(b[lengthsAt:headerSize])
-	return len(b) >= headerSize+int(order.Uint16(h))+int(order.Uint16(h[2:]))+int(order.Uint16(h[4:]))
+	h := []byte(b[stepsAt:headerSize])
+	end := lengthsAt - stepsAt
+	at := headerSize + int(order.Uint16(h[end:])) + int(order.Uint16(h[end+2:])) + int(order.Uint16(h[end+4:]))
+	if order.Uint32(h) == 0 || len(b) < at {
+		return len(b) >= at
+	}
+	steps := []byte(b[at:])
+	return len(steps) >= 8+len(tagsStep) && (string(steps[8:8+len(tagsStep)]) != tagsStep ||
+		len(steps) >= 8+len(tagsStep)+int(order.Uint32(steps[4:])))
 }
 
 // decode reads a record, of which everything behind the ID may be missing.
@@ -106,13 +120,50 @@ func decode(b []byte) (*record, error) {
 	r.key.Scope, r.key.ID = string(take(scope)), string(take(id))
 	var err error
 	steps := int(order.Uint32(b[stepsAt:]))
-	if steps > len(rest) {
-		return r, nil
+	r.tags = tagsIn(rest[:min(steps, len(rest))])
+	if r.Tags, err = decodeTags(r.tags); err != nil || steps > len(rest) {
+		return r, err
 	}
-	r.steps, err = decodeSteps(take(steps))
+	take(len(r.tags))
+	r.steps, err = decodeSteps(take(steps - len(r.tags)))
 	r.Meta = take(int(order.Uint32(b[metaAt:])))
 	r.Body = rest
 	return r, err
+}
+
+// tagsIn returns what of the steps is the step with the tags.
+func tagsIn(steps []byte) []byte {
+	const start = 8 + len(tagsStep)
+	if len(steps) < start || string(steps[8:start]) != tagsStep {
+		return nil
+	}
+	return steps[:min(start+int(order.Uint32(steps[4:])), len(steps))]
+}
+
+// decodeTags reads what newTags has written.
+func decodeTags(step []byte) (retrysafe.Tags, error) {
+	const start = 8 + len(tagsStep)
+	if len(step) <= start {
+		return retrysafe.Tags{}, nil
+	}
+	text := start + 1 + hashSize*int(step[start])
+	if len(step) < text {
+		return retrysafe.Tags{}, errFormat
+	}
+	return retrysafe.ParseTags(string(step[text:]))
+}
+
+// newTags returns the step with these tags; nothing if there are none.
+func newTags(tags retrysafe.Tags) []byte {
+	if tags == (retrysafe.Tags{}) {
+		return nil
+	}
+	data := []byte{0}
+	for tag := range tags.Lines() {
+		data[0]++
+		data = append(data, hash(tag)...)
+	}
+	return appendStep(nil, retrysafe.StepResult{Name: tagsStep, Data: append(data, tags.String()...)})
 }
 
 // appendStep appends a step: the lengths of its name and its data, 4 bytes each, and both.
@@ -145,15 +196,18 @@ func newTail(p *retrysafe.ClaimParams) (string, error) {
 			return "", fmt.Errorf("a scope, an ID or a fingerprint has %d bytes; the limit is %d", len(part), math.MaxUint16)
 		}
 	}
-	b := make([]byte, 0, headerSize-attemptAt+len(p.Key.Scope)+len(p.Key.ID)+len(p.Fingerprint))
+	tags := newTags(p.Tags)
+	b := make([]byte, 0, headerSize-attemptAt+len(p.Key.Scope)+len(p.Key.ID)+len(p.Fingerprint)+len(tags))
 	b = order.AppendUint32(b, 1)
-	b = append(b, make([]byte, lengthsAt-stepsAt)...)
+	b = order.AppendUint32(b, uint32(len(tags)))
+	b = append(b, make([]byte, lengthsAt-codeAt)...)
 	b = order.AppendUint16(b, uint16(len(p.Key.Scope)))
 	b = order.AppendUint16(b, uint16(len(p.Key.ID)))
 	b = order.AppendUint16(b, uint16(len(p.Fingerprint)))
 	b = append(b, p.Fingerprint...)
 	b = append(b, p.Key.Scope...)
-	return string(append(b, p.Key.ID...)), nil
+	b = append(b, p.Key.ID...)
+	return string(append(b, tags...)), nil
 }
 
 // packKeep is a Retention in a record.

@@ -49,7 +49,7 @@ func (s *Store) reopen(ctx context.Context, d retrysafe.Digest, fence int64, ste
 	case !r.State.Ended() || r.Fence != fence:
 		return retrysafe.ErrNotEnded
 	}
-	answer, err := s.run(ctx, s.scripts.reopen, s.key(d), g.main, reopened(g.main, r, step))
+	answer, err := s.run(ctx, s.scripts.reopen, s.key(d), g.main, reopened(g.main, r, step), s.inScript)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 type call struct {
 	what *script
 	key  string
+	more []string // keys beside those of what
 	args []string
 	node rueidis.Client
 	ask  bool // node is about to take the key over: see ASKING
@@ -53,7 +54,7 @@ func (s *Store) callAndWait(ctx context.Context, c call, one rueidis.DedicatedCl
 	if c.ask {
 		commands = append(commands, one.B().Asking().Build())
 	}
-	keys := c.what.keys(c.key)
+	keys := s.keys(&c)
 	n, timeout := int64(s.options.WaitReplicas), s.options.WaitTimeout.Milliseconds()
 	commands = append(commands,
 		one.B().Eval().Script(c.what.text).Numkeys(int64(len(keys))).Key(keys...).Arg(c.args...).Build(),

@@ -2,7 +2,9 @@ package redisstore
 
 import (
 	"context"
+	"crypto/sha1"
 	_ "embed"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
@@ -34,6 +36,16 @@ var (
 	replaceScript string
 	//go:embed lua/reopen.lua
 	reopenScript string
+	//go:embed lua/index.lua
+	indexScript string
+	//go:embed lua/add.lua
+	addScript string
+	//go:embed lua/find.lua
+	findScript string
+	//go:embed lua/show.lua
+	showScript string
+	//go:embed lua/see.lua
+	seeScript string
 	//go:embed lua/confirm.lua
 	confirmScript string
 )
@@ -41,6 +53,9 @@ var (
 // scripts are what a Store runs.
 type scripts struct {
 	claim, extend, checkpoint, complete, release, watch, inspect, replace, reopen *script
+
+	// What depends on nothing, and on which nothing does. They wait for no replicas.
+	add, find, show, see *script
 }
 
 // newScripts returns the scripts. With confirm, each of them writes, whatever it finds.
@@ -50,34 +65,53 @@ func newScripts(confirm bool) *scripts {
 		load = func(text string) *script { return newScript(confirmed(text)) }
 	}
 	return &scripts{
-		claim: load(claimScript), extend: load(extendScript), checkpoint: load(checkpointScript),
-		complete: load(completeScript), release: load(releaseScript), watch: load(watchScript),
-		inspect: load(inspectScript).withOlder(),
+		claim: load(indexed(claimScript)), extend: load(indexed(extendScript)), checkpoint: load(checkpointScript),
+		complete: load(indexed(completeScript)), release: load(indexed(releaseScript)), watch: load(watchScript),
+		inspect: load(inspectScript).withSeen(),
 		replace: load(replaceScript).withOlder(),
-		reopen:  load(reopenScript),
+		reopen:  load(indexed(reopenScript)),
+		add:     newScript(indexed(addScript)).unconfirmed(),
+		find:    newScript(findScript).unconfirmed(),
+		show:    newScript(indexed(showScript)).withSeen().unconfirmed(),
+		see:     newScript(seeScript).withSeen().unconfirmed(),
 	}
+}
+
+// indexed returns the script with lua/index.lua before it.
+func indexed(text string) string {
+	flags, text := cutFlags(text)
+	return flags + indexScript + text
+}
+
+// cutFlags returns the first line of a script, if that has its flags, and what follows.
+func cutFlags(text string) (flags, rest string) {
+	if !strings.HasPrefix(text, "#!") {
+		return "", text
+	}
+	flags, rest, _ = strings.Cut(text, "\n")
+	return flags + "\n", rest
 }
 
 // script is a script that a call runs. The client follows a key that has moved (MOVED, ASK) and sends the text of a
 // script that the server does not have (NOSCRIPT). It sends no call again by itself: see again.
 type script struct {
 	text  string
+	sha1  string
 	lua   *rueidis.Lua
 	older bool // it names the key of the older records too
+	seen  bool // and that of the sightings
+	alone bool // it waits for no replicas
 }
 
 func newScript(text string) *script {
 	text = strip(text)
-	return &script{text: text, lua: rueidis.NewLuaScript(text)}
+	sum := sha1.Sum([]byte(text)) // as the client does
+	return &script{text: text, sha1: hex.EncodeToString(sum[:]), lua: rueidis.NewLuaScript(text)}
 }
 
 // confirmed returns the script with lua/confirm.lua behind it.
 func confirmed(text string) string {
-	flags := ""
-	if strings.HasPrefix(text, "#!") {
-		flags, text, _ = strings.Cut(text, "\n")
-		flags += "\n"
-	}
+	flags, text := cutFlags(text)
 	return flags + "local function answer()\n" + text + "\nend\n" + confirmScript
 }
 
@@ -90,12 +124,30 @@ func (s *script) withOlder() *script {
 	return &both
 }
 
-// keys returns the names that a call about a key gives to the server.
-func (s *script) keys(key string) []string {
-	if s.older {
-		return []string{key, key + olderSuffix}
+// withSeen returns the script for calls that name the key of the sightings too.
+func (s *script) withSeen() *script {
+	all := *s.withOlder()
+	all.seen = true
+	return &all
+}
+
+// unconfirmed returns the script for calls that wait for no replicas.
+func (s *script) unconfirmed() *script {
+	alone := *s
+	alone.alone = true
+	return &alone
+}
+
+// keys returns the names that a call gives to the server.
+func (s *Store) keys(c *call) []string {
+	keys := []string{c.key}
+	if c.what.older {
+		keys = append(keys, c.key+olderSuffix)
 	}
-	return []string{key}
+	if c.what.seen {
+		keys = append(keys, s.seenKey(c.key))
+	}
+	return append(keys, c.more...)
 }
 
 // strip leaves out comments and indentation, which the server would keep.
@@ -129,10 +181,10 @@ func (s *Store) send(ctx context.Context, c *call) (rueidis.RedisMessage, error)
 
 // try makes a call once.
 func (s *Store) try(ctx context.Context, c *call) (rueidis.RedisMessage, error) {
-	if s.options.WaitReplicas > 0 {
+	if s.options.WaitReplicas > 0 && !c.what.alone {
 		return s.confirm(ctx, *c)
 	}
-	return c.what.lua.Exec(ctx, s.client, c.what.keys(c.key), c.args).ToMessage()
+	return c.what.lua.Exec(ctx, s.client, s.keys(c), c.args).ToMessage()
 }
 
 // Pauses before a call is sent again.

@@ -11,18 +11,24 @@ import (
 // sampledKeys is how many random keys of each server Size looks at.
 const sampledKeys = 100
 
-// Size estimates how many keys the store has, and the memory that they take: a record has one, and another one if older
-// records of the same key are kept. It asks each master for the number of all its keys (DBSIZE), and for 100 random
-// ones (RANDOMKEY) and the memory of those that are the store's own (MEMORY USAGE). The number of keys is exact if
-// nothing else is in the database, and a share of it otherwise: with other keys for half of the database it is off by
-// up to a fifth, 19 times of 20. Bytes is the mean of the sample times the number of keys, and says little if few
-// answers are much larger than all others.
+// Size estimates how many keys the store has, and the memory that they take: a record has one, another one if older
+// records of the same key are kept, and another one if it was seen again. It asks each master for the number of all
+// its keys (DBSIZE), and for 100 random ones (RANDOMKEY) and the memory of those that are the store's own (MEMORY
+// USAGE). The few keys of the index do not count, and their memory is added. The number of keys is exact if nothing
+// else is in the database of a single server, and a share of it otherwise: with other keys for half of the database
+// it is off by up to a fifth, 19 times of 20. Bytes is the mean of the sample times the number of keys, and says
+// little if few answers are much larger than all others.
 func (s *Store) Size(ctx context.Context) (entries, bytes int64, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, 0, err
 	}
 	masters, silent := s.masters(ctx)
-	err = errSilent(silent)
+	if err = errSilent(silent); err == nil {
+		entries, bytes, err = s.indexSize(ctx)
+	}
+	if entries = -entries; s.inScript == "" {
+		entries = 0 // it is not known which server has which of them
+	}
 	for _, node := range masters {
 		if err != nil {
 			break
@@ -60,8 +66,11 @@ func (s *Store) sizeOf(ctx context.Context, node rueidis.Client) (entries, bytes
 		case err != nil:
 			return 0, 0, settled(ctx, err)
 		}
+		if s.isIndex(key) {
+			continue
+		}
 		seen++
-		if strings.HasPrefix(key, s.options.Prefix+"{") {
+		if strings.HasPrefix(key, s.options.Prefix+"{") || strings.HasPrefix(key, s.options.Prefix+indexMark) {
 			own = append(own, node.B().MemoryUsage().Key(key).Build())
 		}
 	}

@@ -30,6 +30,9 @@ type Options struct {
 	// AllowEviction accepts a server whose maxmemory-policy deletes keys to make room. Such a server forgets claims,
 	// and the work of a forgotten key may run again. New refuses it otherwise. Risks names it either way.
 	AllowEviction bool
+	// NoIndex has claims write no index, which takes about 230 bytes of memory for each record, and 120 more for each tag.
+	// Find then returns errors.ErrUnsupported; List and Walk show the tags. Default: claims write it.
+	NoIndex bool
 }
 
 // DefaultPrefix is the prefix of Options that have none.
@@ -62,8 +65,9 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// Store implements retrysafe.Store, Watcher, Inspector, Purger, Reopener and RiskReporter on Redis. It is safe for
-// concurrent use. It needs no Close: it starts nothing that outlives its calls and the watches that its callers hold.
+// Store implements retrysafe.Store, Watcher, Inspector, Purger, Reopener, Finder, SightingKeeper and RiskReporter on
+// Redis. It is safe for concurrent use. It needs no Close: it starts nothing that outlives its calls and the watches
+// that its callers hold, but for the entries of the index of a Cluster, whose writing ends with Options.Timeout.
 type Store struct {
 	client  rueidis.Client
 	options Options
@@ -71,6 +75,10 @@ type Store struct {
 	longest int // see master
 	watches storekit.Watches
 	topics  topics
+
+	// inScript is the name of the index that scripts write; "" in a Cluster, where they cannot, and with NoIndex.
+	inScript string
+	indexing chan struct{} // see addToIndex
 }
 
 var (
@@ -83,6 +91,9 @@ var (
 	_ retrysafe.Sizer        = (*Store)(nil)
 	_ retrysafe.Walker       = (*Store)(nil)
 	_ retrysafe.RiskReporter = (*Store)(nil)
+
+	_ retrysafe.Finder         = (*Store)(nil)
+	_ retrysafe.SightingKeeper = (*Store)(nil)
 )
 
 // New returns a store on the server, the cluster or the group behind Sentinel to which client is connected. The caller
@@ -98,6 +109,13 @@ func New(ctx context.Context, client rueidis.Client, o Options) (*Store, error) 
 		return nil, err
 	}
 	s := &Store{client: client, options: o, scripts: newScripts(o.WaitReplicas > 0)}
+	switch {
+	case o.NoIndex:
+	case client.Mode() == rueidis.ClientModeCluster:
+		s.indexing = make(chan struct{}, indexing)
+	default:
+		s.inScript = s.index(0)
+	}
 	if err := s.check(ctx); err != nil {
 		return nil, err
 	}

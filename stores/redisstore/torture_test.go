@@ -83,6 +83,6 @@ func (m mutation) apply(s *scripts) error {
 	if err := (torture.Mutation{{Text: &text, Old: m.old, Instead: m.instead}}).Apply(); err != nil {
 		return err
 	}
-	*m.script(s) = newScript(text)
+	*m.script(s) = newScript(indexed(text))
 	return nil
 }

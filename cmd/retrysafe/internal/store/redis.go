@@ -42,6 +42,9 @@ func parseRedis(text string) (Ref, error) {
 	if r.options.AllowEviction, err = u.takeSwitch("allow_eviction"); err != nil {
 		return Ref{}, err
 	}
+	if r.options.NoIndex, err = u.takeSwitch("no_index"); err != nil {
+		return Ref{}, err
+	}
 	user, password := u.take("sentinel_user", ""), u.take("sentinel_password", "")
 	if err := u.refuseOthers("addr", "master_set", "db", "dial_timeout", "write_timeout", "skip_verify", "client_name"); err != nil {
 		return Ref{}, err
