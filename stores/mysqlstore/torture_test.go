@@ -25,6 +25,7 @@ func TestMain(m *testing.M) {
 // The store asks its server for the time, so that wrong clocks make no difference. What the tests would see:
 // TestSoakMutants.
 func TestSoakTorture(t *testing.T) { tortured().Torture(t, soak.Times(t, 25)) }
+
 func TestSoakTortureWithWrongClocks(t *testing.T) {
 	tortured().TortureWithWrongClocks(t, soak.Times(t, 8))
 }

@@ -30,7 +30,7 @@ func (c *counter) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisRe
 func TestRoundTrips(t *testing.T) {
 	t.Parallel()
 	c := &counter{Client: connect(t, shared.Get(t).Address())}
-	s, ctx := openOn(t, c, Options{}), context.Background()
+	s, ctx := openOn(t, c, Options{Index: true}), context.Background()
 	if err := everything(t, s); err != nil { // the server has the scripts now
 		t.Fatal(err)
 	}

@@ -85,7 +85,7 @@ func TestSoakCluster(t *testing.T) {
 func testSlotsMove(t *testing.T, rounds int) {
 	c := cluster.Get(t)
 	for range rounds {
-		callers := newCrowd(t, clusterStores(t, c, 3, Options{}))
+		callers := newCrowd(t, clusterStores(t, c, 3, Options{Index: true}))
 		for at, keys := range busySlots(16, 12) {
 			moveUnder(t, c, callers, at, keys)
 		}
@@ -155,7 +155,7 @@ func testMastersReplaced(t *testing.T, rounds int) {
 // cluster can go on moving. Seen to fail with the second key not named by the calls, but put together in the scripts.
 func testOlderMove(t *testing.T) {
 	c := cluster.Get(t)
-	s := clusterStores(t, c, 1, Options{})[0]
+	s := clusterStores(t, c, 1, Options{Index: true})[0]
 	for at, keys := range busySlots(2, 2) {
 		for _, id := range keys {
 			renew(t, s, id, 2)
@@ -192,7 +192,7 @@ func testOlderMove(t *testing.T) {
 // there is no index for is said. Seen to fail with the key of the bucket left out of addToIndex.
 func testFindInCluster(t *testing.T) {
 	c := cluster.Get(t)
-	s := clusterStores(t, c, 1, Options{})[0]
+	s := clusterStores(t, c, 1, Options{Index: true})[0]
 	var want []string
 	claim := func(n int) {
 		for range n {
@@ -225,7 +225,7 @@ func testFindInCluster(t *testing.T) {
 			t.Errorf("%s: found %q", id, got)
 		}
 	}
-	if err := findAndSee(t, clusterStores(t, c, 1, Options{})[0]); err != nil {
+	if err := findAndSee(t, clusterStores(t, c, 1, Options{Index: true})[0]); err != nil {
 		t.Error(err)
 	}
 	_, err := s.Find(t.Context(), retrysafe.FindParams{ScopePrefix: "t"})
@@ -244,7 +244,7 @@ func testMasterDown(t *testing.T) {
 			return nil, err
 		}
 		t.Cleanup(client.Close)
-		return New(t.Context(), client, Options{Prefix: retrysafe.NewOwner().String() + ":"})
+		return New(t.Context(), client, Options{Prefix: retrysafe.NewOwner().String() + ":", Index: true})
 	}
 	down := c.Masters(t)[0]
 	down.Kill(t)

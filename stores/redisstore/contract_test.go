@@ -17,7 +17,7 @@ func testContract(t *testing.T, o servers.RedisOptions) {
 	server := servers.StartRedis(t, o)
 	client := connect(t, server.Address())
 	storetest.Run(t, storetest.Harness{
-		Open: func(t *testing.T) retrysafe.Store { return openOn(t, client, Options{}) },
+		Open: func(t *testing.T) retrysafe.Store { return openOn(t, client, Options{Index: true}) },
 		Age:  func(t *testing.T, s retrysafe.Store, d time.Duration) { age(t, s.(*Store), d) },
 		Reopen: func(t *testing.T, s retrysafe.Store) retrysafe.Store {
 			return openOn(t, connect(t, server.Address()), s.(*Store).options)

@@ -20,8 +20,8 @@
 // # Before you deploy
 //
 // Memory. A record of a small JSON API takes about 410 bytes (MEMORY USAGE): 97 of the header, those of its content,
-// and about 120 of Redis. The index, by which Find finds it, takes about 230 more, and 120 for each tag;
-// Options.NoIndex turns it off. A server that has reached maxmemory refuses new keys with retrysafe.ErrStoreFull. It
+// and about 120 of Redis. With Options.Index, the index by which Find finds it takes about 230 more, and 120
+// for each tag. A server that has reached maxmemory refuses new keys with retrysafe.ErrStoreFull. It
 // goes on to answer keys that are there, and serves attempts that it has accepted: claims again, take-overs,
 // heartbeats, steps, completions and releases. They take memory beyond maxmemory, for which the machine needs room.
 //

@@ -217,7 +217,7 @@ func claimAhead(t testing.TB, s *Store, id string, d time.Duration) retrysafe.Le
 // A record of the size of a small JSON API's takes no more than 430 bytes, and 300 in the index.
 func TestMemoryOfARecord(t *testing.T) {
 	t.Parallel()
-	s := openOn(t, connect(t, shared.Get(t).Address()), Options{Prefix: "10letters:"}) // as long as the default
+	s := openOn(t, connect(t, shared.Get(t).Address()), Options{Prefix: "10letters:", Index: true}) // as long as the default
 	const records, limit = 1000, 430
 	var most atomic.Int64
 	together(t, 20, func(worker int) error {

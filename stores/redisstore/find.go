@@ -26,7 +26,7 @@ const (
 
 // Errors of Find for what it has no index of.
 var (
-	errNoIndex = fmt.Errorf("Options.NoIndex is set; use List or Walk, which read every record: %w",
+	errNoIndex = fmt.Errorf("Options.Index is not set; use List or Walk, which read every record: %w",
 		errors.ErrUnsupported)
 	errNoArrivals = fmt.Errorf("in a Redis Cluster there is an index of tags and of IDs only, not of scopes, ages and "+
 		"states; use List or Walk, which read every record: %w", errors.ErrUnsupported)
@@ -37,7 +37,7 @@ var (
 // enough; what else p names it compares with each record that it reads. Entries of records that are gone cost it time
 // until their bucket expires.
 //
-// With Options.NoIndex it returns errors.ErrUnsupported. In a Cluster it does so if p has neither ID nor Tag, and
+// Without Options.Index it returns errors.ErrUnsupported. In a Cluster it does so if p has neither ID nor Tag, and
 // misses records whose claims did not reach the index. Everywhere it misses those that programs have claimed which do
 // not write the index. For MinAge it begins with records that arrived a day after that age, and misses one whose
 // fence was ahead of the clock by more.
@@ -68,7 +68,7 @@ func (s *Store) find(ctx context.Context, p retrysafe.FindParams) ([]retrysafe.R
 		search.oldest = min(storekit.Micros(p.MaxAge), lastInstant)
 	}
 	switch {
-	case s.options.NoIndex:
+	case !s.options.Index:
 		return nil, errNoIndex
 	case p.ID != "":
 		search.kind = byID(p.ID)

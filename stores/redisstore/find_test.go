@@ -66,7 +66,7 @@ func buckets(t testing.TB, s *Store) (names []string) {
 func TestFindReadsAnIndex(t *testing.T) {
 	t.Parallel()
 	r := startSet(t, map[string]string{"appendonly": "no"})
-	s := openOn(t, connect(t, r.Address()), Options{})
+	s := openOn(t, connect(t, r.Address()), Options{Index: true})
 	const records, page = 20_000, 20
 	var claims []*call
 	for i := range records {
@@ -219,7 +219,7 @@ func TestReleaseLeavesNoEntry(t *testing.T) {
 func TestOlderProgramBesideThisOne(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
-	older := openOn(t, s.client, Options{Prefix: s.options.Prefix, NoIndex: true}) // and it passes no tags
+	older := openOn(t, s.client, Options{Prefix: s.options.Prefix}) // and it passes no tags
 	l := claimTagged(t, s, "k", "1")
 	err := errors.Join(older.Extend(t.Context(), l, time.Hour),
 		older.Checkpoint(t.Context(), l, retrysafe.StepResult{Name: "a"}),
@@ -243,7 +243,7 @@ func TestOlderProgramBesideThisOne(t *testing.T) {
 		t.Errorf("found %q", got)
 	}
 	if _, err := older.Find(t.Context(), retrysafe.FindParams{ID: "k"}); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("Find with NoIndex: %v, want errors.ErrUnsupported", err)
+		t.Errorf("Find without Index: %v, want errors.ErrUnsupported", err)
 	}
 	if shown, err := s.List(t.Context(), retrysafe.ListParams{}); err != nil || len(shown) != 2 {
 		t.Errorf("List shows %d records, %v", len(shown), err)
@@ -257,7 +257,7 @@ func TestRightsWithoutIndex(t *testing.T) { onBoth(t, testRightsWithoutIndex) }
 func testRightsWithoutIndex(t *testing.T, o servers.RedisOptions) {
 	server := servers.StartRedis(t, o)
 	server.Command(t, "ACL", "SETUSER", "default", "-@sortedset", "-@hash")
-	s := openOn(t, connect(t, server.Address()), Options{})
+	s := openOn(t, connect(t, server.Address()), Options{Index: true})
 	l := claimTagged(t, s, "k", "1")
 	if err := s.Complete(t.Context(), l, retrysafe.Result{}, retrysafe.Retention{Audit: 9000 * time.Hour}); err != nil {
 		t.Error(err)

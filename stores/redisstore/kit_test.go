@@ -45,7 +45,7 @@ func openOn(t testing.TB, c rueidis.Client, o Options) *Store {
 // openTest returns a store on the shared server.
 func openTest(t testing.TB) *Store {
 	t.Helper()
-	return openOn(t, connect(t, shared.Get(t).Address()), Options{})
+	return openOn(t, connect(t, shared.Get(t).Address()), Options{Index: true})
 }
 
 // ageScript moves the instants of all records and sightings under a prefix, and the ends of their lifetimes, back by

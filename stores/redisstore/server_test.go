@@ -21,7 +21,7 @@ func testServer(t *testing.T, o servers.RedisOptions) {
 			return storetest.Place{
 				Address: server.Address(),
 				Open: func(t *testing.T, address string) retrysafe.Store {
-					return openOn(t, connect(t, address), Options{Prefix: prefix})
+					return openOn(t, connect(t, address), Options{Prefix: prefix, Index: true})
 				},
 				Restart: server.Restart, Kill: server.Kill, Start: server.Start,
 			}

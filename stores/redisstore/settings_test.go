@@ -115,7 +115,7 @@ func TestRights(t *testing.T) {
 	t.Parallel()
 	r := startSet(t, nil)
 	r.Command(t, append([]string{"ACL", "SETUSER", "limited", "on", ">secret"}, rights...)...)
-	s := openOn(t, connectAs(t, r.Address(), "limited"), Options{Prefix: "retrysafe:"})
+	s := openOn(t, connectAs(t, r.Address(), "limited"), Options{Prefix: "retrysafe:", Index: true})
 	if err := everything(t, s); err != nil {
 		t.Error(err)
 	}

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/retrysafe/retrysafe"
 )
@@ -43,7 +44,7 @@ func TestSize(t *testing.T) {
 func TestSizeOfAServerThatIsDown(t *testing.T) {
 	t.Parallel()
 	r := startSet(t, nil)
-	s := openOn(t, connect(t, r.Address()), Options{})
+	s := openOn(t, connect(t, r.Address()), Options{Timeout: time.Second})
 	r.Kill(t)
 	if entries, bytes, err := s.Size(t.Context()); err == nil {
 		t.Errorf("Size = %d, %d and no error", entries, bytes)

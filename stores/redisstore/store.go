@@ -30,9 +30,11 @@ type Options struct {
 	// AllowEviction accepts a server whose maxmemory-policy deletes keys to make room. Such a server forgets claims,
 	// and the work of a forgotten key may run again. New refuses it otherwise. Risks names it either way.
 	AllowEviction bool
-	// NoIndex has claims write no index, which takes about 230 bytes of memory for each record, and 120 more for each tag.
-	// Find then returns errors.ErrUnsupported; List and Walk show the tags. Default: claims write it.
-	NoIndex bool
+	// Index has claims write an index for Find. It takes about 230 bytes of memory for each record and 120 more for each
+	// tag, and doubles what the claim of a new key costs the server. Without it Find returns errors.ErrUnsupported; List
+	// and Walk, which read every record, show the tags. Set it in all programs, and before Find is relied on let one
+	// retention pass: it finds what was claimed with it.
+	Index bool
 }
 
 // DefaultPrefix is the prefix of Options that have none.
@@ -76,7 +78,7 @@ type Store struct {
 	watches storekit.Watches
 	topics  topics
 
-	// inScript is the name of the index that scripts write; "" in a Cluster, where they cannot, and with NoIndex.
+	// inScript is the name of the index that scripts write; "" in a Cluster, where they cannot, and without Index.
 	inScript string
 	indexing chan struct{} // see addToIndex
 }
@@ -110,7 +112,7 @@ func New(ctx context.Context, client rueidis.Client, o Options) (*Store, error) 
 	}
 	s := &Store{client: client, options: o, scripts: newScripts(o.WaitReplicas > 0)}
 	switch {
-	case o.NoIndex:
+	case !o.Index:
 	case client.Mode() == rueidis.ClientModeCluster:
 		s.indexing = make(chan struct{}, indexing)
 	default:

@@ -36,7 +36,7 @@ func tortured() torture.Subject {
 			if err != nil {
 				return nil, err
 			}
-			s, err := New(ctx, client, Options{Prefix: prefix})
+			s, err := New(ctx, client, Options{Prefix: prefix, Index: true})
 			if err == nil && mutant != "" {
 				err = mutations()[mutant].apply(s.scripts)
 			}

@@ -43,7 +43,7 @@ key that the client sent, keys find finds it.
 
 A SQLite file may be in use by a running proxy: the command then uses that proxy, over a socket beside the
 file (keys.db.admin) that only the user who runs the proxy, and root, may open. Servers are used directly,
-beside running proxies; list and find read every record in NATS and DynamoDB, and list in a Redis Cluster.
+beside running proxies; list and find read every record in stores without an index: see find --help.
 
 https://github.com/retrysafe/retrysafe/blob/main/docs/outcome-unknown.md says how to decide.
 

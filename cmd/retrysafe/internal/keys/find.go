@@ -36,8 +36,9 @@ Examples:
 A word with "=" is looked for as a tag, and then as the key of a client. Any other word is looked for as a digest,
 and then as the key of a client. A tag needs its name: a store has no index for values alone.
 
-Stores without an index for it (NATS, DynamoDB, several stores as one if one of them has none; a Redis Cluster for all
-but tags and keys) read every record, unless a digest or a client's key with --scope is given. The output says so.
+Stores without an index for it (NATS, DynamoDB, Redis unless its URL says index=true, a Redis Cluster for all but tags
+and keys, several stores as one if one of them has none) read every record, unless a digest or a client's key with
+--scope is given. The output says so.
 
 The exit status is 0 if a key was found, 1 if none was or something failed, 2 if flags are wrong.
 https://github.com/retrysafe/retrysafe/blob/main/docs/finding-a-key.md goes on from there.`

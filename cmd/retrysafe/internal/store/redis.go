@@ -42,7 +42,7 @@ func parseRedis(text string) (Ref, error) {
 	if r.options.AllowEviction, err = u.takeSwitch("allow_eviction"); err != nil {
 		return Ref{}, err
 	}
-	if r.options.NoIndex, err = u.takeSwitch("no_index"); err != nil {
+	if r.options.Index, err = u.takeSwitch("index"); err != nil {
 		return Ref{}, err
 	}
 	user, password := u.take("sentinel_user", ""), u.take("sentinel_password", "")

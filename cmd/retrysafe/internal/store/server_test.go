@@ -13,7 +13,7 @@ import (
 
 // Seen to fail with each parameter left to the client, with a + read as a space, and with a space written as one.
 func TestServerURLs(t *testing.T) {
-	const params = "prefix=shop:&wait=1&wait_timeout=2s&allow_eviction=true&no_index=true&addr=i:6380"
+	const params = "prefix=shop:&wait=1&wait_timeout=2s&allow_eviction=true&index=true&addr=i:6380"
 	r, err := Parse("redis://u:secret@h:6380/2?" + params)
 	clitest.Must(t, err)
 	redis := r.Place.(*redisKeys)
@@ -21,7 +21,7 @@ func TestServerURLs(t *testing.T) {
 	clitest.Want(t, "wait", redis.options.WaitReplicas, 1)
 	clitest.Want(t, "wait_timeout", redis.options.WaitTimeout, 2*time.Second)
 	clitest.Want(t, "allow_eviction", redis.options.AllowEviction, true)
-	clitest.Want(t, "no_index", redis.options.NoIndex, true)
+	clitest.Want(t, "index", redis.options.Index, true)
 	clitest.Want(t, "addresses", len(redis.client.InitAddress), 2)
 	clitest.Want(t, "database", redis.client.SelectDB, 2)
 	clitest.Want(t, "password", redis.client.Password, "secret")
@@ -82,7 +82,7 @@ func TestServerURLsThatAreRefused(t *testing.T) {
 		"redis://h?wait=-1":          "wait=-1 is no number from 0 to 100",
 		"redis://h?wait_timeout=1":   "wait_timeout=1 is no duration",
 		"redis://h?allow_eviction=x": "write true or false",
-		"redis://h?no_index=x":       "write true or false",
+		"redis://h?index=x":          "write true or false",
 		"redis://h?prefx=x":          "unknown parameter prefx",
 		"mysql://h":                  "mysql://USER:PASSWORD@HOST:PORT/DATABASE",
 		"mysql://h/db?parseTime=x":   "parseTime",

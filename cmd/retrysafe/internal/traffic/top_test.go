@@ -52,7 +52,6 @@ func TestAFloodIsBounded(t *testing.T) {
 	if len(callers) != served || callers[0].Scope != "noisy" || callers[0].Refused != flood/often {
 		t.Errorf("the noisiest callers are %+v", callers)
 	}
-	keys, callers = nil, nil
 	with := heapInUse()
 	runtime.KeepAlive(m)
 	if used := with - heapInUse(); used > 8<<20 {
