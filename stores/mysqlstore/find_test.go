@@ -15,39 +15,6 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-func tagsOf(t testing.TB, pairs map[string]string) retrysafe.Tags {
-	t.Helper()
-	tags, err := retrysafe.NewTags(pairs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return tags
-}
-
-// claimTagged takes a new key with the tag order=NUMBER.
-func claimTagged(t testing.TB, s *Store, id, number string) retrysafe.Lease {
-	t.Helper()
-	p := params(id)
-	p.Tags = tagsOf(t, map[string]string{"order": number})
-	c, err := s.Claim(t.Context(), p)
-	if err != nil || c.Verdict != retrysafe.Acquired {
-		t.Fatalf("claim of %s = %v, %v", id, c.Verdict, err)
-	}
-	return c.Lease
-}
-
-func findIDs(t testing.TB, s *Store, p retrysafe.FindParams) (ids []string) {
-	t.Helper()
-	found, err := s.Find(t.Context(), p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, r := range found {
-		ids = append(ids, r.Key.ID)
-	}
-	return ids
-}
-
 // keptRows is how many rows of tags and of sightings there are.
 func keptRows(t testing.TB, s *Store) (tags, sightings int) {
 	t.Helper()

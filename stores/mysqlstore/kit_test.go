@@ -22,6 +22,8 @@ var (
 	params, acquire, complete = testkit.Params, testkit.Acquire, testkit.Complete
 	together, eventually      = testkit.Together, testkit.Eventually
 	completeMany, sweepOnce   = testkit.CompleteMany, testkit.Sweep
+
+	tagsOf, claimTagged, findIDs = testkit.TagsOf, testkit.AcquireTagged, testkit.FindIDs
 )
 
 // openPool connects to a database, for as long as the test runs.

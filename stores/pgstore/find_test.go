@@ -13,18 +13,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/stores/internal/testkit"
 )
-
-// tagged is params with tags.
-func tagged(t testing.TB, key string, pairs map[string]string) retrysafe.ClaimParams {
-	t.Helper()
-	p := params(key)
-	var err error
-	if p.Tags, err = retrysafe.NewTags(pairs); err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
 
 // fillTagged adds n records with the same tag.
 func fillTagged(t *testing.T, s *Store, n int) {
@@ -110,7 +100,8 @@ func TestTagsAndSightingsGoWithTheirRecord(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := openTest(t)
-			p := tagged(t, "k", pairs)
+			p := params("k")
+			p.Tags = testkit.TagsOf(t, pairs)
 			first, err := s.Claim(t.Context(), p)
 			if err != nil {
 				t.Fatal(err)

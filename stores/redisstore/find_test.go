@@ -1,7 +1,6 @@
 package redisstore
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -15,40 +14,6 @@ import (
 	"github.com/retrysafe/retrysafe/internal/storekit"
 	"github.com/retrysafe/retrysafe/internal/testing/servers"
 )
-
-func tagsOf(t testing.TB, pairs map[string]string) retrysafe.Tags {
-	t.Helper()
-	tags, err := retrysafe.NewTags(pairs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return tags
-}
-
-// claimTagged claims a key that is tagged as an order.
-func claimTagged(t testing.TB, s *Store, id, order string) retrysafe.Lease {
-	t.Helper()
-	p := params(id)
-	p.Tags = tagsOf(t, map[string]string{"order": order})
-	c, err := s.Claim(context.Background(), p)
-	if err != nil || c.Verdict != retrysafe.Acquired {
-		t.Fatalf("Claim: %v, %v", c.Verdict, err)
-	}
-	return c.Lease
-}
-
-// findIDs returns the IDs of the records that are found.
-func findIDs(t testing.TB, s *Store, p retrysafe.FindParams) (ids []string) {
-	t.Helper()
-	found, err := s.Find(context.Background(), p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, r := range found {
-		ids = append(ids, r.Key.ID)
-	}
-	return ids
-}
 
 // buckets are the keys of the index, but for the list of them.
 func buckets(t testing.TB, s *Store) (names []string) {

@@ -16,7 +16,10 @@ import (
 var shared = servers.SharedRedis{Options: servers.RedisOptions{Settings: map[string]string{"appendfsync": "no"}}}
 
 // Words that the tests of several stores share.
-var params, acquire, together, eventually = testkit.Params, testkit.Acquire, testkit.Together, testkit.Eventually
+var (
+	params, acquire, together, eventually = testkit.Params, testkit.Acquire, testkit.Together, testkit.Eventually
+	tagsOf, claimTagged, findIDs          = testkit.TagsOf, testkit.AcquireTagged, testkit.FindIDs
+)
 
 // connect returns a client for as long as the test runs.
 func connect(t testing.TB, address string) rueidis.Client {

@@ -3,6 +3,7 @@
 //   - testkit.go: calls as tests make them, many callers at once, and waiting for what causes no event.
 //   - callers.go: callers who go on while a test kills their server.
 //   - relay.go: connections that break.
+//   - find.go: tags, and what is found by them.
 //   - tables.go: rules about the tables of the stores on SQL servers.
 package testkit
 
