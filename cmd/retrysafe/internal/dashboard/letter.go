@@ -93,10 +93,10 @@ func (q *request) showLetter(withBody bool) error {
 		return err
 	}
 	data := letterPage{Letter: l, Box: b.Name, Name: name, Moments: momentsOfLetter(l), Shown: withBody}
-	for _, name := range slices.Sorted(maps.Keys(l.Header)) {
-		data.Headers = append(data.Headers, field{name, l.Header[name]})
-	}
 	if withBody {
+		for _, name := range slices.Sorted(maps.Keys(l.Header)) {
+			data.Headers = append(data.Headers, field{name, l.Header[name]})
+		}
 		data.Text, data.Cut = cli.BodyText(l.Body), len(l.Body) > cli.ShownBody
 	}
 	return q.render(http.StatusOK, "letter", "Dead letter "+name, "outboxes", data)
