@@ -4,7 +4,6 @@ package clitest
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -31,8 +30,6 @@ func Main(m *testing.M) {
 	for _, name := range []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"} { // for stand-ins of its services
 		_ = os.Setenv(name, "test") // a name that can be set
 	}
-	flag.Parse()
-	_ = flag.Set("test.parallel", "4") // more than there are cores: tests mostly wait for the programs that they started
 	os.Exit(m.Run())
 }
 

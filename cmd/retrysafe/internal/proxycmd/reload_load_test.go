@@ -221,7 +221,7 @@ func TestReloadsUnderLoad(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLedger(t)
-			c := underLoad(t, store(), l, 3, "defaults: {lease: 1s, in_flight: wait:15s, attempt_header: X-Attempt}\n", false)
+			c := underLoad(t, store(), l, 3, "defaults: {lease: 3s, in_flight: wait:15s, attempt_header: X-Attempt}\n", false)
 			c.check(l)
 		})
 	}
@@ -236,7 +236,7 @@ func TestReconcileUnderLoad(t *testing.T) {
 	l := newLedger(t)
 	t.Setenv("RECONCILE", l.secret)
 	c := underLoad(t, clitest.Migrated(t), l, 5,
-		"defaults: {lease: 1s, in_flight: wait:15s, attempt_header: X-Attempt, reconcile: '"+l.asks.URL+"'}\n", true)
+		"defaults: {lease: 3s, in_flight: wait:15s, attempt_header: X-Attempt, reconcile: '"+l.asks.URL+"'}\n", true)
 	c.check(l)
 	if len(c.answers) != len(l.runs) {
 		t.Errorf("%d keys have run, and %d have an answer", len(l.runs), len(c.answers))
