@@ -142,7 +142,7 @@ func TestKeysOnEachServer(t *testing.T) {
 	})
 }
 
-// operateOn lists, shows, resolves and purges keys of a store.
+// operateOn measures a store, and lists, shows, resolves and purges its keys.
 func operateOn(t *testing.T, url string) {
 	ref, err := store.Parse(url)
 	clitest.Must(t, err)
@@ -162,6 +162,9 @@ func operateOn(t *testing.T, url string) {
 	clitest.Must(t, closeStore())
 
 	digest := abandoned(t, url)
+	measured := clitest.Run(t, "stats", "--scan", "--store="+url)
+	clitest.Want(t, "exit code: "+measured.Stderr, measured.Code, cli.ExitOK)
+	clitest.WantText(t, "stats", measured.Stdout, "2 records: 1 abandoned", "1 succeeded", "abandoned  1 ")
 	for _, c := range []struct {
 		args []string
 		says string
