@@ -129,6 +129,8 @@ func TestRedact(t *testing.T) {
 }
 
 // A client that sends the value gets its own back, if EchoFields names it too; and clients are told what replays lack.
+//
+// Seen to fail with Redacted left out of Options.Rules, and taken out of policypage.html.
 func TestRedactedIsEchoed(t *testing.T) {
 	k := newKit(t)
 	k.options.Profile.Redact, k.options.Profile.EchoFields = []string{"/card"}, []string{"/card"}
@@ -148,6 +150,7 @@ func TestRedactedIsEchoed(t *testing.T) {
 	}
 }
 
+// Seen to fail with the loop over Redact taken out of Validate.
 func TestRedactIsValidated(t *testing.T) {
 	for _, pointer := range []string{"", "card", "/~2"} {
 		o := httpsafe.Options{Profile: httpsafe.IETF()}
@@ -158,6 +161,7 @@ func TestRedactIsValidated(t *testing.T) {
 	}
 }
 
+// Seen to fail with leavesOut not asked in Profile.Redacted, and with the Body or Failed of its Result set otherwise.
 func TestAReconciledResultIsRedacted(t *testing.T) {
 	p := httpsafe.IETF()
 	p.Redact = []string{"/card/number", "/card/cvc"}
