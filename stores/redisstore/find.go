@@ -35,7 +35,7 @@ var (
 // Find returns p.Limit of the records that p selects, the newest first, without Meta, Body and steps. It reads the
 // index of IDs, or else that of tags, or else that of all records in the order of their arrival, until it has found
 // enough; what else p names it compares with each record that it reads. Entries of records that are gone cost it time
-// until their bucket expires.
+// until their bucket expires. [Options.Timeout] is for each page of the index, not for the whole search.
 //
 // Without Options.Index it returns errors.ErrUnsupported. In a Cluster it does so if p has neither ID nor Tag, and
 // misses records whose claims did not reach the index. Everywhere it misses those that programs have claimed which do
@@ -45,8 +45,6 @@ func (s *Store) Find(ctx context.Context, p retrysafe.FindParams) ([]retrysafe.R
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	ctx, cancel := s.bounded(ctx)
-	defer cancel()
 	found, err := s.find(ctx, p)
 	if err != nil {
 		return nil, fmt.Errorf("find: %w", explain(err))

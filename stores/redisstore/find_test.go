@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -176,6 +177,41 @@ func TestReleaseLeavesNoEntry(t *testing.T) {
 	err := errors.Join(s.Checkpoint(t.Context(), l, retrysafe.StepResult{Name: "a"}), s.Release(t.Context(), l))
 	if n := entries(); err != nil || n != 3 {
 		t.Errorf("%v, and %d entries of a key with steps and a tag, want 3", err, n)
+	}
+}
+
+// deadlines notes until when pipelines may take.
+type deadlines struct {
+	rueidis.Client
+	seen []time.Time
+}
+
+func (d *deadlines) DoMulti(ctx context.Context, commands ...rueidis.Completed) []rueidis.RedisResult {
+	at, _ := ctx.Deadline()
+	d.seen = append(d.seen, at)
+	return d.Client.DoMulti(ctx, commands...)
+}
+
+// A search that reads many pages of the index may take longer than Options.Timeout. Seen to fail with one "s.bounded"
+// for all of Find.
+func TestEachPageOfASearchHasItsTime(t *testing.T) {
+	t.Parallel()
+	client := &deadlines{Client: connect(t, shared.Get(t).Address())}
+	s := openOn(t, client, Options{Index: true})
+	together(t, 20, func(worker int) error {
+		for i := worker; i < 2*mostFound; i += 20 {
+			if _, err := s.Claim(t.Context(), params(fmt.Sprint(i))); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	client.seen = nil
+	if got := findIDs(t, s, retrysafe.FindParams{ScopePrefix: "none"}); got != nil {
+		t.Errorf("found %q", got)
+	}
+	if first, last := client.seen[0], client.seen[len(client.seen)-1]; !last.After(first) {
+		t.Errorf("%d pipelines have one deadline", len(client.seen))
 	}
 }
 
