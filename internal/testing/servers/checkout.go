@@ -1,27 +1,21 @@
 package servers
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 )
 
-// Build builds a command of this checkout as releases are built, and returns the path of the program. All test packages
-// share the file: the go command links it again only if its sources have changed.
+// Build builds a command of this checkout as releases are built, and returns the path of the program, which stays in the
+// checkout. All test packages share the file: the go command links it again only if its sources have changed.
 func Build(pkg string) (program string, err error) {
 	out, err := exec.Command("go", "env", "GOWORK").Output()
 	if err != nil {
 		return "", fmt.Errorf("servers: go env GOWORK: %w", err)
 	}
-	dir, err := cacheDir()
-	if err != nil {
-		return "", err
-	}
-	checkout := sha256.Sum256(out)
-	dir = filepath.Join(dir, "built-"+hex.EncodeToString(checkout[:6]))
+	dir := filepath.Join(filepath.Dir(strings.TrimSpace(string(out))), ".bin", "tests")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", fmt.Errorf("servers: %w", err)
 	}

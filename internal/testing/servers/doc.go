@@ -38,6 +38,7 @@
 //   - shared.go: one server for all tests of a test binary
 //   - postgres*.go, pgbouncer.go, mariadb*.go, rabbitmq.go, nats*.go, redis*.go, sqs.go, dynalite.go, stripemock.go: one
 //     kind of server each
-//   - install.go, programs.go, build.go, install.sh: finding, installing and building programs
+//   - install.go, programs.go, build.go, install.sh: finding, installing and building programs; checkout.go: those of
+//     this repository
 //   - faketime.go, languages.go, promtool.go: programs that tests run besides servers
 package servers
