@@ -244,12 +244,14 @@ func (t Route) warnings() (all []yamlfile.Fault) {
 	case !t.Redact.Set:
 	case t.completesUpstream():
 		all = append(all, yamlfile.Fault{
-			At: t.Redact.At, Message: "the upstream stores its answers itself where it completes the keys, and they are not redacted",
+			At:      t.Redact.At,
+			Message: "the upstream stores its answers itself where it completes the keys, and they are not redacted",
 			Instead: "let it complete the key with an answer that does not have these values",
 		})
 	case t.DropBody.Value:
 		all = append(all, yamlfile.Fault{
-			At: t.Redact.At, Message: "no body is stored, so that there is nothing to redact", Instead: "leave redact or drop_body out",
+			At: t.Redact.At, Message: "no body is stored, so that there is nothing to redact",
+			Instead: "leave redact or drop_body out",
 		})
 	}
 	if t.observes() && t.completesUpstream() {

@@ -40,7 +40,9 @@ type waitingKey struct {
 // attention shows the abandoned keys. When the time of a key has passed, a retry runs the operation as if it were new,
 // so those with the least time come first.
 func (q *request) attention() error {
-	data := attentionPage{OnDemand: q.scans && q.r.FormValue("read") == "", Most: maxDecisions, HasLinks: len(q.options.Links) > 0}
+	data := attentionPage{
+		OnDemand: q.scans && q.r.FormValue("read") == "", Most: maxDecisions, HasLinks: len(q.options.Links) > 0,
+	}
 	if data.OnDemand {
 		return q.render(http.StatusOK, "attention", "Waiting for a person", "attention", data)
 	}

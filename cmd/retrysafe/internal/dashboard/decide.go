@@ -183,7 +183,8 @@ func (q *request) one(ctx context.Context, d keys.Decision) (string, error) {
 	if isLetter(d.Digest) { // no trail keeps the reason
 		about = []any{"letter", d.Digest, "reason", d.Reason}
 	}
-	q.options.Log.Info("dashboard: decision", append(about, "who", q.name(), "by", d.By, "action", string(d.Action), "outcome", outcome)...)
+	about = append(about, "who", q.name(), "by", d.By, "action", string(d.Action), "outcome", outcome)
+	q.options.Log.Info("dashboard: decision", about...)
 	q.decisions.add(entry{At: time.Now(), By: d.By, Action: d.Action, Digest: d.Digest, Reason: d.Reason, Outcome: outcome, Here: true})
 	return done, err
 }

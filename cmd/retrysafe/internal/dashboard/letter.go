@@ -64,7 +64,9 @@ func (q *request) findLetter(ctx context.Context, name string, withBody bool) (o
 }
 
 func notDead(name string) error {
-	return &keys.Error{Code: keys.CodeNoKey, Message: "there is no dead letter " + name + ": the message may be pending, sent or dropped"}
+	return &keys.Error{
+		Code: keys.CodeNoKey, Message: "there is no dead letter " + name + ": the message may be pending, sent or dropped",
+	}
 }
 
 // letterPage is the data of the page of a dead letter.

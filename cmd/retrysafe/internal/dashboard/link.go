@@ -45,7 +45,8 @@ func ParseLink(name, template string) (Link, error) {
 	u, err := url.Parse(filled)
 	switch {
 	case strings.ContainsAny(filled, "{}"):
-		return l, yamlfile.Wrong("a brace has no counterpart", "write {digest} or {tag:NAME}, and %7B and %7D for braces of the URL")
+		return l, yamlfile.Wrong("a brace has no counterpart",
+			"write {digest} or {tag:NAME}, and %7B and %7D for braces of the URL")
 	case err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil:
 		return l, yamlfile.Wrong("a link must be an HTTP URL", "write https:// or http:// and a host, without user: "+example)
 	case !origin.MatchString(template):

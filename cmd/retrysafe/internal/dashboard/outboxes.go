@@ -112,7 +112,9 @@ func (q *request) box(ctx context.Context, name string) (outboxcmd.Box, error) {
 		}
 	}
 	if err == nil {
-		err = &fault{http.StatusNotFound, "No such outbox", "The store's database has none of this name, or its user may not read it."}
+		err = &fault{
+			http.StatusNotFound, "No such outbox", "The store's database has none of this name, or its user may not read it.",
+		}
 	}
 	return outboxcmd.Box{}, err
 }

@@ -109,7 +109,8 @@ func (p page) CanPurge() bool { return p.Role >= Purge }
 func (q *request) page(title, nav string, data any) page {
 	return page{
 		Title: title, Nav: nav, Name: q.who.Name, Role: q.who.Role, HasLogin: q.options.Users != "",
-		Token: q.token(), Store: q.options.Store, Outboxes: q.who.Role > 0 && q.menu.hasOutboxes(q.r.Context(), q.options.Outboxes), Version: cli.Version(), Data: data,
+		Token: q.token(), Store: q.options.Store, Version: cli.Version(), Data: data,
+		Outboxes: q.who.Role > 0 && q.menu.hasOutboxes(q.r.Context(), q.options.Outboxes),
 	}
 }
 
