@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
@@ -13,7 +14,7 @@ func (r *Relay) batch(ctx context.Context) (int, error) {
 	// The batch is finished even if ctx ends: messages that were taken would otherwise wait until the lease expires.
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), began.Add(r.o.Lease))
 	defer cancel()
-	l, err := r.take(ctx)
+	l, err := r.take(ctx, r.o.Batch)
 	if err != nil || len(l.batch) == 0 {
 		return 0, err
 	}
@@ -24,21 +25,32 @@ func (r *Relay) batch(ctx context.Context) (int, error) {
 	for i, d := range l.batch {
 		results[i] = r.judge(d, answers[i])
 	}
+	return len(l.batch), r.end(ctx, l, results, answers, took)
+}
+
+// end saves the results of messages and reports them.
+func (r *Relay) end(ctx context.Context, l leased, results []settled, answers []error, took time.Duration) error {
 	n, err := r.settle(ctx, l, results)
 	if err != nil {
-		return len(l.batch), err
+		return err
 	}
 	r.report(ctx, l, results, answers, took)
 	if lost := len(l.batch) - n; lost > 0 {
 		r.observe(ctx, Event{Kind: LeaseLost, Count: lost})
 	}
-	return len(l.batch), nil
+	return nil
 }
 
-func (r *Relay) take(ctx context.Context) (leased, error) {
+// take leases up to n messages. It takes none of a topic that is paused.
+func (r *Relay) take(ctx context.Context, n int) (leased, error) {
 	ctx, cancel := context.WithTimeout(ctx, databaseTime)
 	defer cancel()
-	return r.box.take(ctx, r.o.Batch, r.o.Lease, r.o.PassDead)
+	if r.o.Topic != "" {
+		if paused, err := r.box.Paused(ctx); err != nil || slices.Contains(paused, r.o.Topic) {
+			return leased{}, err
+		}
+	}
+	return r.box.take(ctx, n, r.o)
 }
 
 // errNeverEnded is the error of a message that becomes a dead letter because no relay reported the end of its last
@@ -83,9 +95,12 @@ func (r *Relay) judge(d Delivery, err error) settled {
 	s := settled{ID: d.ID, State: sent, Error: errorText(err)}
 	switch {
 	case err == nil:
+	case IsPermanent(err) || r.o.MaxAge > 0 && d.Age >= r.o.MaxAge:
+		s.State = dead
 	case isUntried(err):
 		s.State, s.Untried = pending, 1
-	case IsPermanent(err) || d.Try >= r.o.MaxTries:
+		s.Delay = min(RetryDelay(err), maxRetryDelay).Microseconds()
+	case d.Try >= r.o.MaxTries:
 		s.State = dead
 	default:
 		s.State = pending

@@ -11,8 +11,8 @@ import (
 // messages that have been due for longest. If too many of those wait for an earlier message, it walks through the
 // aggregates, a thousand per call, and checks the messages without an aggregate. So one call takes a bounded time,
 // even if many messages wait behind one.
-func (b *Outbox) findDue(ctx context.Context, conn *sql.Conn, n, blocking int) ([]Delivery, error) {
-	batch, err := deliveries(query(ctx, conn, b.sql.due, blocking, n))
+func (b *Outbox) findDue(ctx context.Context, conn *sql.Conn, n, blocking int, topic string) ([]Delivery, error) {
+	batch, err := deliveries(query(ctx, conn, b.sql.due, blocking, n, []byte(topic)))
 	if err != nil || len(batch) == n {
 		return batch, err
 	}
@@ -20,7 +20,7 @@ func (b *Outbox) findDue(ctx context.Context, conn *sql.Conn, n, blocking int) (
 	if err != nil || heads == nil {
 		return batch, err
 	}
-	return deliveries(query(ctx, conn, b.sql.dueHeads, asJSON(heads), n))
+	return deliveries(query(ctx, conn, b.sql.dueHeads, asJSON(heads), n, []byte(topic)))
 }
 
 // walk is the position from which the next call continues through the aggregates.

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/retrysafe/retrysafe"
@@ -38,19 +37,19 @@ type settled struct {
 	Untried int `json:"untried"`
 }
 
-// take leases up to n due messages. passDead lets messages pass a dead message of the same aggregate.
-func (b *Outbox) take(ctx context.Context, n int, lease time.Duration, passDead bool) (leased, error) {
+// take leases up to n due messages, as the options of a relay say.
+func (b *Outbox) take(ctx context.Context, n int, o RelayOptions) (leased, error) {
 	l, blocking := leased{owner: retrysafe.NewOwner()}, dead
-	if passDead {
+	if o.PassDead {
 		blocking = pending
 	}
 	err := b.inTx(ctx, func(conn *sql.Conn) (err error) {
-		found, err := b.findDue(ctx, conn, n, blocking)
+		found, err := b.findDue(ctx, conn, n, blocking, o.Topic)
 		if err != nil || len(found) == 0 {
 			return err
 		}
 		l.batch = isolate(found)
-		return exec(ctx, conn, b.sql.take, l.owner[:], lease.Microseconds(), l.ids())
+		return exec(ctx, conn, b.sql.take, l.owner[:], o.Lease.Microseconds(), l.ids())
 	})
 	return l, err
 }

@@ -12,9 +12,13 @@ import (
 // RelayOptions are the options of a Relay. RelayOptions{} works. A negative duration counts as not set, except for
 // Retention.
 type RelayOptions struct {
+	// Topic restricts the relay to messages with one topic, which an operator may pause: see Outbox.Pause. Default: it
+	// takes messages with any topic, paused or not.
+	Topic string
 	// Batch is the maximum number of messages taken and sent together. Default 100.
 	Batch int
-	// Workers is the number of batches that are processed at once. Default 1.
+	// Workers is the number of batches that are processed at once. Default 1. With a Sink made by Each there is one worker,
+	// which takes the next messages while others are still being sent.
 	Workers int
 	// Lease is how long a batch belongs to the relay that took it. After that, other relays send what this one has
 	// not sent, so a crash delays messages by up to a lease. A Sink gets three quarters of it for a batch. Default 1
@@ -28,6 +32,9 @@ type RelayOptions struct {
 	// MaxTries is the number of tries after which a message becomes a dead letter. A crash in the middle of a batch
 	// counts as a try. Default 20, which takes about an hour with the default delays; negative means no limit.
 	MaxTries int
+	// MaxAge is the age at which a message that was not sent becomes a dead letter, when its next try has failed. Default:
+	// no limit.
+	MaxAge time.Duration
 	// PassDead lets messages be sent although an earlier message of their aggregate is a dead letter. Default: they
 	// wait until the dead letter is redelivered or dropped.
 	PassDead bool
@@ -71,8 +78,12 @@ func NewRelay(box *Outbox, sink Sink, o RelayOptions) *Relay {
 // ctx's error. Errors of the database do not end it; they are reported to the Observer and retried.
 func (r *Relay) Run(ctx context.Context) error {
 	var all sync.WaitGroup
-	for range r.o.Workers {
-		all.Go(func() { r.work(ctx) })
+	if e, ok := r.sink.(*each); ok {
+		all.Go(func() { r.stream(ctx, e) })
+	} else {
+		for range r.o.Workers {
+			all.Go(func() { r.work(ctx) })
+		}
 	}
 	all.Go(func() { r.sweep(ctx) })
 	all.Wait()

@@ -31,31 +31,50 @@ type SinkFunc func(ctx context.Context, batch []Delivery) []error
 // Send calls f.
 func (f SinkFunc) Send(ctx context.Context, batch []Delivery) []error { return f(ctx, batch) }
 
-// Each returns a Sink that calls send for every message, for at most n messages of a batch at once. n below 1 means
-// 1. If ctx ends before a message's turn, send is not called for it, and that does not count as a try: slow messages
-// do not use up the tries of others.
+// Each returns a Sink that calls send for every message, for at most n messages at once. n below 1 means 1. If ctx ends
+// before a message's turn, send is not called for it, and that does not count as a try: slow messages do not use up the
+// tries of others.
+//
+// A relay does not wait with the next messages until the slowest of a batch is sent: see RelayOptions.Workers.
 func Each(n int, send func(ctx context.Context, m Delivery) error) Sink {
-	return SinkFunc(func(ctx context.Context, batch []Delivery) []error {
-		answers := make([]error, len(batch))
-		slots := make(chan struct{}, max(n, 1))
-		var all sync.WaitGroup
-		for i := range batch {
-			select {
-			case slots <- struct{}{}:
-			case <-ctx.Done():
-			}
-			if ctx.Err() != nil { // there was no time left for this message, even if a slot has become free
-				answers[i] = &answer{error: fmt.Errorf("outbox: no time left for this message: %w", ctx.Err()), untried: true}
-				continue
-			}
-			all.Go(func() {
-				defer func() { <-slots }()
-				answers[i] = send(ctx, batch[i])
-			})
+	return &each{make(chan struct{}, max(n, 1)), send}
+}
+
+// each sends message by message.
+type each struct {
+	slots chan struct{}
+	send  func(ctx context.Context, m Delivery) error
+}
+
+// Send implements Sink.
+func (e *each) Send(ctx context.Context, batch []Delivery) []error {
+	answers := make([]error, len(batch))
+	var all sync.WaitGroup
+	for i := range batch {
+		if answers[i] = e.wait(ctx); answers[i] == nil {
+			all.Go(func() { answers[i] = e.one(ctx, batch[i]) })
 		}
-		all.Wait()
-		return answers
-	})
+	}
+	all.Wait()
+	return answers
+}
+
+// wait waits for a slot, which one gives back.
+func (e *each) wait(ctx context.Context) error {
+	select {
+	case e.slots <- struct{}{}:
+		if ctx.Err() == nil {
+			return nil
+		}
+		<-e.slots // there was no time left for this message, even if a slot has become free
+	case <-ctx.Done():
+	}
+	return Untried(fmt.Errorf("outbox: no time left for this message: %w", ctx.Err()))
+}
+
+func (e *each) one(ctx context.Context, m Delivery) error {
+	defer func() { <-e.slots }()
+	return e.send(ctx, m)
 }
 
 // Permanent wraps err to say that a retry cannot succeed: the message becomes a dead letter at once. Permanent(nil)
@@ -76,6 +95,19 @@ func RetryAfter(err error, d time.Duration) error {
 	return &answer{error: err, after: d}
 }
 
+// Untried wraps err to say that nothing was sent, as if the receiver could not be reached: the try does not count. What
+// RetryAfter and Permanent have said of err stays. Untried(nil) is nil.
+func Untried(err error) error {
+	if err == nil {
+		return nil
+	}
+	a := answer{error: err, untried: true}
+	if known, ok := asAnswer(err); ok {
+		a.permanent, a.after = known.permanent, known.after
+	}
+	return &a
+}
+
 // IsPermanent reports whether err was wrapped by Permanent.
 func IsPermanent(err error) bool {
 	a, ok := asAnswer(err)
@@ -90,7 +122,7 @@ func RetryDelay(err error) time.Duration {
 	return 0
 }
 
-// isUntried reports whether Each returned err for a message that it did not send.
+// isUntried reports whether err was wrapped by Untried.
 func isUntried(err error) bool {
 	a, ok := asAnswer(err)
 	return ok && a.untried

@@ -32,6 +32,9 @@ type statements struct {
 	take, settle, settleFree      statement
 	dead, letter, redeliver, drop statement
 	stats, held, sweep            statement
+	put, status, list, body       statement
+	waiting                       statement
+	pause, resume, paused         statement
 
 	grants     string // of the functions that save; empty if there are none
 	migrations []Migration
@@ -106,6 +109,8 @@ func newStatements(d Dialect, o Options) (*statements, error) {
 		take: with("take"), settle: with("settle"), settleFree: with("settle_free"),
 		dead: with("dead"), letter: with("letter"), redeliver: with("redeliver"), drop: with("drop"),
 		stats: with("stats"), held: with("held"), sweep: with("sweep"),
+		put: with("put"), status: with("status"), list: with("list"), body: with("body"), waiting: with("waiting"),
+		pause: with("pause"), resume: with("resume"), paused: with("paused"),
 		migrations: newMigrations(d, names),
 	}
 	if d == PostgreSQL {
@@ -117,7 +122,7 @@ func newStatements(d Dialect, o Options) (*statements, error) {
 	return s, nil
 }
 
-// names returns the replacer of the placeholders in statements. {{messages}} and {{migrations}} are tables, {{save}} is
+// names returns the replacer of the placeholders in statements. {{messages}}, {{migrations}} and {{paused}} are tables, {{save}} is
 // the function that saves, {{index x}} is an index, {{schema}} is a string that is empty if there is no schema, and
 // {{clock}} is the database's time in microseconds since 1970.
 func (o Options) names(d Dialect, clock string) *strings.Replacer {
@@ -131,6 +136,7 @@ func (o Options) names(d Dialect, clock string) *strings.Replacer {
 	return strings.NewReplacer(
 		"{{messages}}", in+quote+o.Table+quote,
 		"{{migrations}}", in+quote+o.Table+"_migrations"+quote,
+		"{{paused}}", in+quote+o.Table+"_paused"+quote,
 		"{{save}}", in+quote+o.Table+"_save"+quote,
 		"{{schema}}", "'"+o.Schema+"'",
 		"{{clock}}", clock,

@@ -80,9 +80,12 @@ func TestStatementsAreWhole(t *testing.T) {
 func TestMigrationsStay(t *testing.T) {
 	sqlfunctions.Migrations(t, sqlFiles, "sql/*/migrations/*.sql", map[string]string{
 		"sql/mysql/migrations/001_messages.sql":       "58507bc67ca8d140",
+		"sql/mysql/migrations/002_paused.sql":         "791883b5f702bf35",
 		"sql/postgres/migrations/001_messages.sql":    "375857ca47a5f8b5",
 		"sql/postgres/migrations/002_save.sql":        "9cb2629997ec8504",
 		"sql/postgres/migrations/003_backslashes.sql": "5ed523ba67c6b067",
+		"sql/postgres/migrations/004_paused.sql":      "aafc16307e1d38fe",
 		"sql/sqlite/migrations/001_messages.sql":      "c72cda35ac106e8c",
+		"sql/sqlite/migrations/002_paused.sql":        "b14ff4fce82bdb0a",
 	})
 }

@@ -24,9 +24,9 @@ func TestPlans(t *testing.T) {
 			CASE WHEN n % 500 = 0 THEN 1 WHEN n % 5000 = 1 THEN 3 ELSE 2 END, '' FROM generate_series(1, 50000) AS n`)
 	for _, when := range []string{"never analysed", "analysed"} {
 		for file, args := range map[string][]any{
-			"due":         {3, 100},
+			"due":         {3, 100, []byte{}},
 			"heads":       {3, []byte{}},
-			"due_heads":   {"[1, 2, 3]", 100},
+			"due_heads":   {"[1, 2, 3]", 100, []byte{}},
 			"take":        {[]byte("owner"), 1, "[1, 2, 3]"},
 			"settle":      {`[{"id": 1, "state": 2, "delay": 0, "error": "", "untried": 0}]`, []byte("owner")},
 			"settle_free": {`[{"id": 1, "state": 2, "delay": 0, "error": "", "untried": 0}]`, []byte("owner")},
@@ -37,6 +37,10 @@ func TestPlans(t *testing.T) {
 			"stats":       {},
 			"held":        {10},
 			"sweep":       {0, 1000},
+			"status":      {`["1"]`},
+			"list":        {1, []byte{}, 0, 100},
+			"waiting":     {[]byte{}},
+			"body":        {[]byte("1")},
 		} {
 			if plan := k.explain("", file, args...); strings.Contains(plan, "Seq Scan on outbox") {
 				t.Errorf("%s, %s:\n%s", file, when, plan)
@@ -56,7 +60,9 @@ func TestLookBehindABlockedAggregate(t *testing.T) {
 	k.insertBlocked(100_000, 1)
 	for _, when := range []string{"never analysed", "analysed"} {
 		pages, took := 0, 0.0
-		for file, args := range map[string][]any{"due": {3, 100}, "heads": {3, []byte{}}, "due_heads": {"[1, 2, 3]", 100}} {
+		for file, args := range map[string][]any{
+			"due": {3, 100, []byte{}}, "heads": {3, []byte{}}, "due_heads": {"[1, 2, 3]", 100, []byte{}},
+		} {
 			plan := k.explain("(ANALYZE, BUFFERS, TIMING OFF)", file, args...)
 			pages += int(first(t, plan, `Buffers: shared hit=(\d+)`))
 			took += first(t, plan, `Execution Time: ([\d.]+) ms`)

@@ -7,10 +7,12 @@ FROM (
 	SELECT f.id
 	FROM (
 		(SELECT id, aggregate, due_at FROM {{messages}} FORCE INDEX ({{index due}})
-		WHERE state = 1 AND ordered = 0 AND due_at <= {{clock}} ORDER BY due_at, id LIMIT 1000)
+		WHERE state = 1 AND ordered = 0 AND due_at <= {{clock}} AND (?3 = '' OR topic = ?3)
+		ORDER BY due_at, id LIMIT 1000)
 		UNION ALL
 		(SELECT id, aggregate, due_at FROM {{messages}} FORCE INDEX ({{index due}})
-		WHERE state = 1 AND ordered = 1 AND due_at <= {{clock}} ORDER BY due_at, id LIMIT 1000)) AS f
+		WHERE state = 1 AND ordered = 1 AND due_at <= {{clock}} AND (?3 = '' OR topic = ?3)
+		ORDER BY due_at, id LIMIT 1000)) AS f
 	WHERE f.aggregate = '' OR (
 		f.id = (
 			SELECT e.id FROM {{messages}} AS e FORCE INDEX ({{index order}})

@@ -7,9 +7,10 @@ FROM (
 		(SELECT r.id FROM JSON_TABLE(?1, '$[*]' COLUMNS (id BIGINT PATH '$')) AS r LIMIT 1000)
 		UNION ALL
 		(SELECT id FROM {{messages}} FORCE INDEX ({{index due}})
-		WHERE state = 1 AND ordered = 0 AND due_at <= {{clock}} ORDER BY due_at, id LIMIT 1000)) AS f
+		WHERE state = 1 AND ordered = 0 AND due_at <= {{clock}} AND (?3 = '' OR topic = ?3)
+		ORDER BY due_at, id LIMIT 1000)) AS f
 	LIMIT 2000) AS d
 STRAIGHT_JOIN {{messages}} AS m FORCE INDEX (PRIMARY) ON m.id = d.id
-WHERE m.state = 1 AND m.due_at <= {{clock}}
+WHERE m.state = 1 AND m.due_at <= {{clock}} AND (?3 = '' OR m.topic = ?3)
 LIMIT ?2
 FOR UPDATE SKIP LOCKED

@@ -9,7 +9,7 @@ WHERE m.id = ANY (ARRAY(
 		SELECT f.id
 		FROM (
 			SELECT id, aggregate FROM {{messages}}
-			WHERE state = 1 AND due_at <= (SELECT {{clock}})
+			WHERE state = 1 AND due_at <= (SELECT {{clock}}) AND ($3::bytea = '' OR topic = $3)
 			ORDER BY due_at, id LIMIT 1000) AS f
 		WHERE f.aggregate = '' OR f.id = (
 			SELECT e.id FROM {{messages}} AS e

@@ -5,8 +5,9 @@ FROM {{messages}} AS m
 WHERE m.id = ANY (ARRAY(
 		SELECT value::bigint FROM jsonb_array_elements_text($1::text::jsonb)
 		UNION ALL
-		(SELECT id FROM {{messages}} WHERE state = 1 AND aggregate = '' ORDER BY due_at, id LIMIT 1000)))
-	AND m.state < 2 AND m.due_at <= (SELECT {{clock}})
+		(SELECT id FROM {{messages}} WHERE state = 1 AND aggregate = '' AND ($3::bytea = '' OR topic = $3)
+			ORDER BY due_at, id LIMIT 1000)))
+	AND m.state < 2 AND m.due_at <= (SELECT {{clock}}) AND ($3::bytea = '' OR m.topic = $3)
 ORDER BY m.due_at, m.id
 LIMIT $2
 FOR UPDATE OF m SKIP LOCKED

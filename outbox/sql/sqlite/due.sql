@@ -7,7 +7,7 @@ WHERE m.id IN (
 		SELECT f.id
 		FROM (
 			SELECT id, aggregate FROM {{messages}}
-			WHERE state = 1 AND due_at <= (SELECT {{clock}})
+			WHERE state = 1 AND due_at <= (SELECT {{clock}}) AND (?3 = x'' OR topic = ?3)
 			ORDER BY due_at, id LIMIT 1000) AS f
 		WHERE f.aggregate = x'' OR f.id = (
 			SELECT e.id FROM {{messages}} AS e

@@ -5,7 +5,8 @@ FROM {{messages}} AS m
 WHERE m.id IN (
 		SELECT value FROM json_each(?1)
 		UNION ALL
-		SELECT id FROM (SELECT id FROM {{messages}} WHERE state = 1 AND aggregate = x'' ORDER BY due_at, id LIMIT 1000))
-	AND m.state < 2 AND m.due_at <= (SELECT {{clock}})
+		SELECT id FROM (SELECT id FROM {{messages}} WHERE state = 1 AND aggregate = x'' AND (?3 = x'' OR topic = ?3)
+			ORDER BY due_at, id LIMIT 1000))
+	AND m.state < 2 AND m.due_at <= (SELECT {{clock}}) AND (?3 = x'' OR m.topic = ?3)
 ORDER BY m.due_at, m.id
 LIMIT ?2

@@ -1,0 +1,1 @@
+INSERT IGNORE INTO {{paused}} (topic, since) VALUES (?1, {{clock}})

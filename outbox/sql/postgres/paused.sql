@@ -1,0 +1,1 @@
+SELECT topic FROM {{paused}} ORDER BY topic

@@ -1,0 +1,1 @@
+SELECT body FROM {{messages}} WHERE key = ?1

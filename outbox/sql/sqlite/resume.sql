@@ -1,0 +1,1 @@
+DELETE FROM {{paused}} WHERE topic = ?1

@@ -1,0 +1,204 @@
+package outbox
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// stream sends message by message. It takes more while others are being sent, so that a slow one holds up nothing but
+// its slot.
+func (r *Relay) stream(ctx context.Context, e *each) {
+	s := &streaming{Relay: r, each: e, ahead: 1, freed: make(chan struct{}, 1)}
+	defer s.batches.Wait()
+	for ctx.Err() == nil {
+		n := s.room(ctx)
+		if n == 0 {
+			continue // ctx has ended
+		}
+		began := time.Now()
+		l, err := r.take(context.WithoutCancel(ctx), n) // what was taken is sent, or given back
+		switch {
+		case err != nil:
+			r.observe(ctx, Event{Kind: DatabaseFailed, Err: err})
+			r.wait(ctx, nil)
+		case len(l.batch) == 0:
+			r.wait(ctx, r.wake)
+		case l.batch[0].suspect(): // alone, so that it cannot take others with it
+			s.batches.Wait()
+			s.enter(1)
+			s.send(ctx, l, began)
+		default:
+			s.enter(len(l.batch))
+			s.batches.Go(func() { s.send(ctx, l, began) })
+			s.rest(ctx)
+		}
+	}
+}
+
+// streaming is a relay at work.
+type streaming struct {
+	*Relay
+	*each
+	batches sync.WaitGroup
+	freed   chan struct{} // after messages have ended
+
+	mu sync.Mutex
+	// inHand is the number of messages that were taken and have not ended.
+	inHand int
+	// ahead is how many messages are taken beyond those that can be sent at once: twice as many after a batch that was
+	// sent fast, and half as many after another one, whose messages would wait here although other relays have time.
+	ahead int
+	// refused is how many messages in a row could not be sent at all.
+	refused int
+}
+
+// room waits until messages can be taken, and returns how many; 0 if ctx has ended.
+func (s *streaming) room(ctx context.Context) int {
+	for {
+		s.mu.Lock()
+		most := cap(s.slots) + s.ahead
+		n := min(most-s.inHand, s.o.Batch)
+		if s.refused >= unreachable {
+			n = min(1-s.inHand, n) // one message tries whether the receiver is there again
+		}
+		s.mu.Unlock()
+		if n > 0 && (n >= most/2 || n == s.o.Batch || s.isEmpty()) {
+			return n
+		}
+		select {
+		case <-s.freed:
+		case <-ctx.Done():
+			return 0
+		}
+	}
+}
+
+func (s *streaming) isEmpty() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.inHand == 0
+}
+
+// unreachable is the number of messages in a row that could not be sent at all, after which a relay no longer tries
+// several at a time, and pauses in between.
+const unreachable = 5
+
+// rest pauses while the receiver cannot be reached, for a time that doubles up to longestRest.
+func (s *streaming) rest(ctx context.Context) {
+	s.mu.Lock()
+	refused := s.refused
+	s.mu.Unlock()
+	if refused < unreachable {
+		return
+	}
+	pause := time.NewTimer(min(shortestRest<<min(refused-unreachable, 10), longestRest))
+	defer pause.Stop()
+	select {
+	case <-pause.C:
+	case <-ctx.Done():
+	}
+}
+
+// How long a relay pauses while its receiver cannot be reached.
+const (
+	shortestRest = 100 * time.Millisecond
+	longestRest  = 10 * time.Second
+)
+
+func (s *streaming) enter(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.inHand += n
+}
+
+// settleEvery is how long the result of a message waits, at most, for those of others, so that they are saved together.
+const settleEvery = 20 * time.Millisecond
+
+// ended is the end of one message.
+type ended struct {
+	at     int // in the batch
+	answer error
+	late   bool // its turn did not come
+}
+
+// send sends the messages of a batch and saves the results as they come.
+func (s *streaming) send(ctx context.Context, l leased, began time.Time) {
+	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), began.Add(s.o.Lease))
+	defer cancel()
+	sending, stop := context.WithDeadline(ctx, began.Add(s.o.Lease/4*3))
+	defer stop()
+	results := make(chan ended, len(l.batch))
+	go s.start(sending, l, results)
+	var done []ended
+	for left := len(l.batch); left > 0; left -= len(done) {
+		done = gather(results, left)
+		s.leave(done, time.Since(began))
+		part := leased{owner: l.owner}
+		var answers []error
+		var all []settled
+		for _, e := range done {
+			d := l.batch[e.at]
+			part.batch, answers, all = append(part.batch, d), append(answers, e.answer), append(all, s.judge(d, e.answer))
+		}
+		if err := s.end(ctx, part, all, answers, time.Since(began)); err != nil {
+			s.observe(ctx, Event{Kind: DatabaseFailed, Err: err})
+		}
+	}
+}
+
+// start sends each message when there is a slot for it.
+func (s *streaming) start(ctx context.Context, l leased, results chan<- ended) {
+	for i, d := range l.batch {
+		err := Permanent(s.unfit(d))
+		if err == nil {
+			err = s.each.wait(ctx)
+		}
+		if err != nil {
+			results <- ended{i, err, true}
+			continue
+		}
+		go func() { results <- ended{i, s.one(ctx, d), false} }()
+	}
+}
+
+// gather waits for one result, and for a moment for more of them, up to n.
+func gather(results <-chan ended, n int) []ended {
+	done := []ended{<-results}
+	more := time.NewTimer(settleEvery)
+	defer more.Stop()
+	for len(done) < n {
+		select {
+		case e := <-results:
+			done = append(done, e)
+		case <-more.C:
+			return done
+		}
+	}
+	return done
+}
+
+// leave makes room for others.
+func (s *streaming) leave(done []ended, took time.Duration) {
+	s.mu.Lock()
+	for _, e := range done {
+		switch {
+		case e.late:
+		case isUntried(e.answer):
+			s.refused++
+		default:
+			s.refused = 0
+		}
+	}
+	s.inHand -= len(done)
+	if took < settleEvery*5 {
+		s.ahead = min(2*s.ahead, s.o.Batch)
+	} else {
+		s.ahead = max(s.ahead/2, 1)
+	}
+	s.mu.Unlock()
+	select {
+	case s.freed <- struct{}{}:
+	default:
+	}
+}
