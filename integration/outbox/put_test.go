@@ -197,8 +197,8 @@ func TestASlowMessageHoldsUpNobody(t *testing.T) {
 	})
 }
 
-// While a receiver cannot be reached, no try counts, and one message at a time asks whether it is back. Seen to fail
-// without Untried in the sink (dead letters), and without the bound in room.
+// While a receiver cannot be reached, no try counts, and one message at a time asks whether it is back. Seen to
+// fail without Untried in the sink (dead letters), and without the bound in room.
 func TestAnUnreachableReceiver(t *testing.T) {
 	everywhere(t, func(k *kit) {
 		const n = 40
@@ -215,6 +215,7 @@ func TestAnUnreachableReceiver(t *testing.T) {
 			defer at.Add(-1)
 			if tries.Add(1) > 12 && away.Load() {
 				most.Store(max(most.Load(), now))
+				time.Sleep(5 * time.Millisecond) // for others to come, if they may
 			}
 			if tries.Load() > 14 {
 				away.Store(false)
