@@ -49,8 +49,8 @@ type streaming struct {
 	// ahead is how many messages are taken beyond those that can be sent at once: twice as many after a batch that was
 	// sent fast, and half as many after another one, whose messages would wait here although other relays have time.
 	ahead int
-	// refused is how many messages in a row could not be sent at all.
-	refused int
+	// refused is how many messages in a row could not be sent at all, and rests how often the relay has paused since.
+	refused, rests int
 }
 
 // room waits until messages can be taken, and returns how many; 0 if ctx has ended.
@@ -87,12 +87,15 @@ const unreachable = 5
 // rest pauses while the receiver cannot be reached, for a time that doubles up to longestRest.
 func (s *streaming) rest(ctx context.Context) {
 	s.mu.Lock()
-	refused := s.refused
+	rests, away := s.rests, s.refused >= unreachable
+	if away {
+		s.rests++
+	}
 	s.mu.Unlock()
-	if refused < unreachable {
+	if !away {
 		return
 	}
-	pause := time.NewTimer(min(shortestRest<<min(refused-unreachable, 10), longestRest))
+	pause := time.NewTimer(min(shortestRest<<min(rests, 10), longestRest))
 	defer pause.Stop()
 	select {
 	case <-pause.C:
@@ -187,7 +190,7 @@ func (s *streaming) leave(done []ended, took time.Duration) {
 		case isUntried(e.answer):
 			s.refused++
 		default:
-			s.refused = 0
+			s.refused, s.rests = 0, 0
 		}
 	}
 	s.inHand -= len(done)
