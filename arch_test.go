@@ -61,6 +61,7 @@ var layers = []layer{
 	{folder: "queuesafe", may: []string{".", "fingerprint", "internal/keytext"}},
 	{folder: "queuesafe/...", may: []string{".", "queuesafe", "outbox", "internal/retry"}, thirdParty: true},
 	{folder: "profilefile/...", may: []string{"httpsafe", "internal/yamlfile/profiles"}},
+	{folder: "inbox/...", may: []string{".", "httpsafe", "outbox"}},
 	{folder: "outbox/...", may: []string{".", "internal/retry"}},
 	{folder: "observe/...", may: []string{
 		".", "client", "rpcsafe", "outbox", "queuesafe", "internal/storestats",

@@ -26,6 +26,7 @@ type exchange struct {
 	compared compared
 	outer    []field // response header fields that outer layers had set before the handler ran
 	began    chan<- struct{}
+	delivery *Delivery // nil: the request comes from its client
 	recorder *recorder // nil: the handler has not run
 	panicked any
 }
@@ -47,7 +48,11 @@ func (x *exchange) reset() {
 // serve answers the request. Each step can end it: the key, the caller, the quota, the body. Only then the guard is
 // asked.
 func (x *exchange) serve() {
-	defer x.account.release()            // also after a panic
+	defer x.account.release() // also after a panic
+	if x.delivery = DeliveryFrom(x.r.Context()); x.delivery != nil {
+		x.doDelivered()
+		return
+	}
 	if len(x.m.Profile.EchoFields) > 0 { // a refusal needs them too
 		if p := x.spool(); p != nil {
 			x.writeProblem(*p)
@@ -82,9 +87,23 @@ func (x *exchange) serve() {
 		return
 	}
 	x.prefer = x.m.preferencesOf(x.r)
+	if x.m.Inbox != nil {
+		x.acceptIntoInbox()
+		return
+	}
 	x.request.WaitAtMost = x.prefer.wait
 	if x.prefer.async {
 		x.serveAsync()
+		return
+	}
+	x.do(x.r.Context())
+}
+
+// doDelivered serves a request that an Inbox has accepted. Its key and its caller were found then.
+func (x *exchange) doDelivered() {
+	x.request.Key = x.delivery.Key
+	if p := x.takeFingerprint(); p != nil {
+		x.writeProblem(*p)
 		return
 	}
 	x.do(x.r.Context())
@@ -101,6 +120,9 @@ func (x *exchange) do(ctx context.Context) {
 	out, err := x.m.guard.Do(claims, x.request, x.work)
 	for n := 1; n < x.m.Attempts && errors.Is(err, errFreed) && x.runAgain(ctx, n); n++ {
 		out, err = x.m.guard.Do(claims, x.request, x.work)
+	}
+	if x.delivery != nil {
+		x.delivery.Advice = x.m.guard.ExplainOutcome(out, err)
 	}
 	x.answer(out, err)
 	if x.panicked != nil {

@@ -19,6 +19,9 @@ func (c *handlerContext) Value(key any) any {
 	if _, ok := key.(recorderKey); ok {
 		return c.recorder
 	}
+	if _, ok := key.(deliveryKey); ok {
+		return nil // the key is claimed: what the handler calls is another request
+	}
 	value := c.Attempt.Value(key)
 	if a, ok := value.(*retrysafe.Attempt); ok && a == c.Attempt {
 		c.recorder.offer() // code that does not ask for the attempt cannot complete it

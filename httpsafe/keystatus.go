@@ -48,7 +48,7 @@ func (s *keyStatusHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) { s
 
 // ask returns what is known of the key in the path. Whether a key is unknown or another caller's cannot be told from the
 // answer, nor from the time that it takes: the store is asked for a key of this caller.
-func (s *keyStatusHandler) ask(r *http.Request) (a retrysafe.Advice, p *Problem) {
+func (s *keyStatusHandler) ask(r *http.Request) (a known, p *Problem) {
 	about := AskedAbout(r, s.Route)
 	if about == nil && s.Profile.ScopeRoute {
 		missing := rejection(RouteMissing)
@@ -70,11 +70,14 @@ func (s *keyStatusHandler) ask(r *http.Request) (a retrysafe.Advice, p *Problem)
 	if err := k.Validate(); err != nil {
 		return a, scopeUnresolved(err)
 	}
-	a = s.guard.ExplainKey(r.Context(), k.Digest())
-	if a.Situation == retrysafe.SituationKeyNotFound && s.isTooOldKey(id) {
-		a = retrysafe.SituationKeyTooOld.Advice()
+	a.Advice = s.guard.ExplainKey(r.Context(), k.Digest())
+	if a.waiting = s.waiting(r.Context(), a.Advice, k.Digest()); a.waiting != nil {
+		return a, nil
 	}
-	return a, withoutRecord(a)
+	if a.Situation == retrysafe.SituationKeyNotFound && s.isTooOldKey(id) {
+		a.Advice = retrysafe.SituationKeyTooOld.Advice()
+	}
+	return a, withoutRecord(a.Advice)
 }
 
 // parseAsked reads a key as the request that was sent with it has it. A key from a header may be without its quotes.

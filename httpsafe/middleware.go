@@ -52,6 +52,8 @@ func (m *middleware) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case !m.guards(r.Method):
 		m.serveUnguarded(w, r)
+	case DeliveryFrom(r.Context()) != nil:
+		m.serveKeyed(w, r)
 	case !m.Profile.AllowEarlyData && isEarlyData(r):
 		m.WriteProblem(w, rejection(EarlyData))
 	case m.KeySource == nil && !m.hasKey(r) && (!m.Required || len(m.Profile.EchoFields) == 0):

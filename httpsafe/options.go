@@ -101,6 +101,15 @@ type Options struct {
 	// while the handler goes on.
 	RespondAsync bool
 
+	// Inbox answers requests with 202 and the Location of their status as soon as it has saved them, before the handler
+	// runs. The handler runs when the Inbox delivers them: see package inbox. A repeated request gets the same answer, and
+	// is not saved again. Keys are required then, and StatusPath must be set. With "Prefer: wait=10" a client waits up to
+	// ten seconds for the final answer, a minute at most. Default: none, and the handler runs at once.
+	Inbox Inbox
+	// InboxWait is how long a request without such a preference waits for its final answer, before it gets 202. Default: it
+	// does not wait.
+	InboxWait time.Duration
+
 	// PolicyURL is where PolicyPage is served: the type of every problem is a fragment of it. Make it absolute.
 	// Default "/.well-known/idempotency-policy".
 	PolicyURL string
@@ -165,8 +174,8 @@ func (o Options) Validate() error {
 	if strings.Trim(o.FingerprintVersion, versionChars) != "" {
 		fail("FingerprintVersion %q: use letters, digits, \"-\" and \"_\" only", o.FingerprintVersion)
 	}
-	if o.StatusPath == "" && (o.InFlightStatus || o.RespondAsync) {
-		fail("InFlightStatus and RespondAsync need a StatusPath")
+	if o.StatusPath == "" && (o.InFlightStatus || o.RespondAsync || o.Inbox != nil) {
+		fail("InFlightStatus, RespondAsync and Inbox need a StatusPath")
 	}
 	if o.KeySource == nil && p.Header == "" {
 		fail("Profile.Header is empty, and there is no KeySource: requests could not carry a key")
@@ -222,6 +231,7 @@ func (o Options) WithDefaults() Options {
 		*p = IETF()
 	}
 	p.KeySyntax = p.KeySyntax.WithDefaults()
+	o.Required = o.Required || o.Inbox != nil
 	if p.Class == nil {
 		p.Class = ThreeClasses
 	}

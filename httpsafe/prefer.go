@@ -18,7 +18,7 @@ type preferences struct {
 func (c *config) preferencesOf(r *http.Request) preferences {
 	var p preferences
 	lines := r.Header["Prefer"]
-	if len(lines) == 0 || !c.waits && !c.RespondAsync {
+	if len(lines) == 0 || !c.waits && !c.RespondAsync && c.Inbox == nil {
 		return p
 	}
 	for _, line := range lines {
@@ -36,10 +36,10 @@ func (p *preferences) read(c *config, preference string) {
 	value = strings.Trim(strings.TrimSpace(value), `"`)
 	switch strings.ToLower(strings.TrimSpace(name)) {
 	case "respond-async":
-		p.async = c.RespondAsync
+		p.async = c.RespondAsync || c.Inbox != nil
 	case "wait":
 		seconds, err := strconv.ParseUint(value, 10, 31)
-		if err != nil || p.wait != 0 || !c.waits {
+		if err != nil || p.wait != 0 || !c.waits && c.Inbox == nil {
 			return
 		}
 		p.seconds = strconv.FormatUint(seconds, 10)

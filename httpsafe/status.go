@@ -36,9 +36,15 @@ type statusHandler struct{ *config }
 // ServeHTTP implements http.Handler.
 func (s *statusHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.serve(w, r, s.ask) }
 
+// known is what a client that asks for a key is told.
+type known struct {
+	retrysafe.Advice
+	waiting *WaitingRequest // instead of the advice; nil: nothing waits in the inbox
+}
+
 // serve answers with the status of the key that a request asks for, or with the response itself. ask returns what is
 // known of the key, or a problem.
-func (c *config) serve(w http.ResponseWriter, r *http.Request, ask func(*http.Request) (retrysafe.Advice, *Problem)) {
+func (c *config) serve(w http.ResponseWriter, r *http.Request, ask func(*http.Request) (known, *Problem)) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
 		w.Header().Set("Cache-Control", "no-store")
@@ -46,30 +52,40 @@ func (c *config) serve(w http.ResponseWriter, r *http.Request, ask func(*http.Re
 		return
 	}
 	a, p := ask(r)
-	switch {
+	switch hasResult := r.URL.Query().Has("result"); {
 	case p != nil:
 		c.WriteProblem(w, *p)
-	case r.URL.Query().Has("result"):
-		c.writeResult(w, r, a)
+	case a.waiting != nil && hasResult:
+		c.WriteProblem(w, problemOf(retrysafe.SituationInFlight.Advice()))
+	case a.waiting != nil:
+		c.writeWaiting(w, *a.waiting)
+	case hasResult:
+		c.writeResult(w, r, a.Advice)
 	default:
-		c.writeStatus(w, r, a)
+		c.writeStatus(w, r, a.Advice)
 	}
 }
 
 // ask returns what is known of the key that the path names, if it belongs to the caller.
-func (s *statusHandler) ask(r *http.Request) (a retrysafe.Advice, p *Problem) {
+func (s *statusHandler) ask(r *http.Request) (a known, p *Problem) {
 	caller, err := s.callerOf(r)
 	if err != nil {
 		return a, scopeUnresolved(err)
 	}
-	a = retrysafe.SituationKeyNotFound.Advice()
-	if digest, err := retrysafe.ParseDigest(path.Base(r.URL.Path)); err == nil {
-		a = s.guard.ExplainKey(r.Context(), digest)
+	digest, err := retrysafe.ParseDigest(path.Base(r.URL.Path))
+	if err != nil {
+		return a, withoutRecord(retrysafe.SituationKeyNotFound.Advice())
 	}
-	if a.Record.State != 0 && !s.belongs(a.Record.Key.Scope, s.callerScope(caller)) {
-		a = retrysafe.SituationKeyNotFound.Advice()
+	mine := func(scope string) bool { return s.belongs(scope, s.callerScope(caller)) }
+	a.Advice = s.guard.ExplainKey(r.Context(), digest)
+	if a.Record.State != 0 && !mine(a.Record.Key.Scope) {
+		return a, withoutRecord(retrysafe.SituationKeyNotFound.Advice())
 	}
-	return a, withoutRecord(a)
+	if a.waiting = s.waiting(r.Context(), a.Advice, digest); a.waiting != nil && mine(a.waiting.Scope) {
+		return a, nil
+	}
+	a.waiting = nil
+	return a, withoutRecord(a.Advice)
 }
 
 // withoutRecord returns the problem of advice that rests on no record; nil if there is a record.

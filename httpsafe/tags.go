@@ -80,8 +80,8 @@ func (p TagPlace) Validate() error {
 	return fingerprint.Fields{Include: []string{p.Pointer}}.Validate()
 }
 
-// value returns what is at the place; "" if there is nothing that can be a tag's value.
-func (p TagPlace) value(r *http.Request, body []byte) string {
+// Value returns what is at the place in a request with this body; "" if there is nothing that can be a tag's value.
+func (p TagPlace) Value(r *http.Request, body []byte) string {
 	switch {
 	case p.Header != "":
 		return r.Header.Get(p.Header)
@@ -105,7 +105,7 @@ func (c *config) tags(r *http.Request, body []byte) retrysafe.Tags {
 	}
 	pairs := make(map[string]string, len(c.Tags))
 	for name, place := range c.Tags {
-		value := place.value(r, body)
+		value := place.Value(r, body)
 		if _, err := retrysafe.NewTags(map[string]string{name: value}); err == nil {
 			pairs[name] = value
 		}

@@ -181,6 +181,7 @@ func (f *forwarder) failed(w http.ResponseWriter, r *http.Request, err error) {
 	case passedThrough && hold.gaveUpBody():
 		f.options.WriteProblem(w, slowBody())
 	case nothingHappened(ctx, err):
+		noteNotSent(ctx)
 		if f.completedElsewhere() {
 			_ = httpsafe.Ambiguous(ctx) // it is released, too, and may be sent again
 		} else {
@@ -194,6 +195,15 @@ func (f *forwarder) failed(w http.ResponseWriter, r *http.Request, err error) {
 		f.answerUnknown(w, r, UpstreamTimeout)
 	default:
 		f.answerUnknown(w, r, UpstreamFailed)
+	}
+}
+
+// noteNotSent tells the inbox whose request this is, if it is one's, that the upstream got nothing of it.
+func noteNotSent(ctx context.Context) {
+	if entry := logEntryOf(ctx); entry != nil {
+		if d := httpsafe.DeliveryFrom(entry.holder.request.Context()); d != nil {
+			d.NotSent = true
+		}
 	}
 }
 

@@ -37,6 +37,8 @@ type Event struct {
 	// Begun says that an attempt begins, and nothing became of it yet. If the process is killed, this is the last event of
 	// the request. Status, Took and Err are zero.
 	Begun bool
+	// Accepted says that the route's Inbox has the request: a new one, or one that it had before (Known). Kind is 0 then.
+	Accepted, Known bool
 	// Kind is that of the Guard's last event about the request. 0: it was refused before a key was found.
 	Kind   retrysafe.EventKind
 	Method string
@@ -121,6 +123,10 @@ type logEntry struct {
 	mu      sync.Mutex // events of saves in the background come from other goroutines
 	last    retrysafe.Event
 	attempt int
+	inbox   struct {
+		accepted, known bool
+		key             retrysafe.Key
+	}
 	passed  bool  // the request has reached the forwarder
 	failure error // why the caller is unknown, or another server gave no answer
 }
@@ -169,6 +175,16 @@ func (entry *logEntry) pass() {
 	entry.passed = true
 }
 
+// accept notes what the inbox has done with the request.
+func (entry *logEntry) accept(k retrysafe.Key, fresh bool, err error) {
+	entry.mu.Lock()
+	defer entry.mu.Unlock()
+	entry.inbox.accepted, entry.inbox.known, entry.inbox.key = err == nil, err == nil && !fresh, k
+	if p := new(httpsafe.Problem); err != nil && !errors.As(err, &p) {
+		entry.failure = err
+	}
+}
+
 // fail notes why the caller is unknown, or why another server gave no answer. The entry may be nil.
 func (entry *logEntry) fail(err error) {
 	if entry == nil {
@@ -213,6 +229,10 @@ func (entry *logEntry) event(r *http.Request, route string, began time.Time) (_ 
 	}
 	if entry.failure != nil {
 		e.Err = entry.failure
+	}
+	if entry.inbox.accepted {
+		e.Accepted, e.Known = true, entry.inbox.known
+		e.Kind, e.Key, e.Scope = 0, entry.inbox.key.Digest(), entry.inbox.key.Scope
 	}
 	if e.Kind != 0 {
 		e.Key, e.Scope = entry.last.Key.Digest(), entry.last.Key.Scope

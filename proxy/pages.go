@@ -34,7 +34,12 @@ func newPages(
 ) *http.ServeMux {
 	mux := http.NewServeMux()
 	var routes []httpsafe.Rules
-	mounted := map[string]bool{}
+	mounted, inboxes := map[string]bool{}, map[string]httpsafe.Inbox{}
+	for _, r := range append(o.Routes[:len(o.Routes):len(o.Routes)], o.Default) {
+		if r.HTTP.Inbox != nil { // which one does not matter: all know the requests of each other
+			inboxes[o.published(r, g).StatusPath] = r.HTTP.Inbox
+		}
+	}
 	for _, r := range append(o.Routes[:len(o.Routes):len(o.Routes)], o.Default) {
 		h := o.published(r, g)
 		if r.enforces() {
@@ -42,6 +47,7 @@ func newPages(
 			routes = append(routes, h.Rules(name, g.With(r.policy()).Policy(), Problems()...))
 		}
 		if !mounted[h.StatusPath] {
+			h.Inbox = inboxes[h.StatusPath]
 			mux.Handle("GET "+h.StatusPath+"/{digest}", authorized(httpsafe.StatusHandler(g, scope, h)))
 			mounted[h.StatusPath] = true
 		}

@@ -29,7 +29,8 @@ type Route struct {
 	EnforceFor func(caller string) bool
 	// Policy overrides the Guard's in the fields that are set.
 	Policy retrysafe.Policy
-	// HTTP says how keys and answers look. BufferFlushes is set by the proxy: see Stream.
+	// HTTP says how keys and answers look. With HTTP.Inbox, a Proxy is also the handler that inbox.Inbox.Run delivers the
+	// requests to. BufferFlushes is set by the proxy: see Stream.
 	//
 	// With HTTP.CompletedElsewhere the upstream completes the keys in transactions of its own. Each request with a key is
 	// sent with httpsafe.LeaseHeader and httpsafe.AttemptHeader. If no answer comes and the key was not completed, it is
@@ -118,12 +119,18 @@ func newRouteHandler(
 	}
 	h.auth, h.trace, common.options = common.auth, common.trace, h.options
 	h.forward = newForwarder(common, r, own.Policy())
+	if o.Inbox != nil && (r.Observed || r.Unguarded) {
+		return nil, fmt.Errorf("proxy: route %q is not guarded, so that HTTP.Inbox has no keys", r.Pattern)
+	}
 	if r.Observed && !r.Unguarded {
 		if common.observation == nil {
 			return nil, fmt.Errorf("proxy: route %q is Observed, which needs Options.Observation", r.Pattern)
 		}
 		h.observed = httpsafe.Observe(common.observation.With(own.Policy()), scope, o)(h.forward)
 		h.scope, h.enforceFor = scope, r.EnforceFor
+	}
+	if o.Inbox != nil {
+		o.Inbox = loggedInbox{o.Inbox}
 	}
 	o.MemoryFunc, o.QuotaFunc = h.takeMemory, h.quota(o.QuotaFunc)
 	h.guarded = httpsafe.Middleware(own, callerOf(scope), o)(h.forward)
@@ -137,6 +144,18 @@ func (h *routeHandler) takeMemory(ctx context.Context, n int) *httpsafe.Problem 
 	}
 	p := problem(Overloaded)
 	return &p
+}
+
+// loggedInbox notes in the log entry of a request that it was accepted.
+type loggedInbox struct{ httpsafe.Inbox }
+
+// Accept implements httpsafe.Inbox.
+func (i loggedInbox) Accept(ctx context.Context, a *httpsafe.Accepted) (fresh bool, err error) {
+	fresh, err = i.Inbox.Accept(ctx, a)
+	if entry := logEntryOf(ctx); entry != nil {
+		entry.accept(a.Key, fresh, err)
+	}
+	return fresh, err
 }
 
 // ServeHTTP implements http.Handler.
@@ -184,7 +203,7 @@ func (h *routeHandler) serveKeyed(hold *holder, r *http.Request) {
 			h.observer.Observe(r.Context(), e)
 		}
 	}()
-	if h.rules.MayHaveKey(r) {
+	if h.rules.MayHaveKey(r) && httpsafe.DeliveryFrom(r.Context()) == nil { // which was authorized when it was accepted
 		if err := h.auth.refuse(hold, r, h.options); err != nil {
 			entry.fail(err)
 			return

@@ -1,0 +1,200 @@
+package httpsafe
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// Inbox keeps requests that are acknowledged before they run: see [Options.Inbox]. Package inbox has one that is a table
+// in a database. Its methods are called concurrently.
+type Inbox interface {
+	// Accept saves a request. It returns when the request cannot be lost any more, also if the same one was saved before;
+	// then fresh is false. The error is retrysafe.ErrMismatch if another request has the key, or a *Problem, which is the
+	// refusal. After any other error the client gets 503 and is told to retry, because the request may have been saved.
+	Accept(ctx context.Context, a *Accepted) (fresh bool, err error)
+	// Waiting returns what is known of a request that was accepted and has not been delivered, by the digest of its key.
+	// ok is false if there is none.
+	Waiting(ctx context.Context, d retrysafe.Digest) (s WaitingRequest, ok bool, err error)
+}
+
+// Accepted is a request for an Inbox.
+type Accepted struct {
+	Key         retrysafe.Key
+	Fingerprint retrysafe.Fingerprint
+	// Request is the request without its body. It must be neither changed nor kept, and nor must Body.
+	Request *http.Request
+	Body    []byte
+}
+
+// WaitingRequest is what is known of a request in an Inbox that has not been delivered.
+type WaitingRequest struct {
+	// Scope is that of the key.
+	Scope string
+	// Tries is the number of deliveries that have begun.
+	Tries int
+	// In is the time until the next one; 0 if one is due or under way.
+	In time.Duration
+	// GivenUp says that it is not tried any more, and waits for a person.
+	GivenUp bool
+}
+
+// Delivery is a request of an Inbox on its way to the handler.
+type Delivery struct {
+	// Key is the key under which the request was accepted.
+	Key retrysafe.Key
+	// Advice says what became of the request, after the handler has returned. It is zero if the request was refused before
+	// its key was claimed.
+	Advice retrysafe.Advice
+	// NotSent is set by a handler that could not reach the service which does the work: nothing was sent.
+	NotSent bool
+}
+
+type deliveryKey struct{}
+
+// WithDelivery returns the context of a request that d delivers. The Middleware takes the key from d, and asks neither
+// the request for it nor Options.Inbox, QuotaFunc and the ScopeFunc: all that was done when the request was accepted.
+func WithDelivery(ctx context.Context, d *Delivery) context.Context {
+	return context.WithValue(ctx, deliveryKey{}, d)
+}
+
+// DeliveryFrom returns what WithDelivery was given; nil if ctx is not that of a delivered request.
+func DeliveryFrom(ctx context.Context) *Delivery {
+	d, _ := ctx.Value(deliveryKey{}).(*Delivery)
+	return d
+}
+
+// longestInboxWait is how long a client may wait for the answer to a request that was accepted, with Prefer: wait.
+const longestInboxWait = time.Minute
+
+// acceptIntoInbox saves the request, and answers 202 with the address of its status, or with the final answer if there is
+// one in time.
+func (x *exchange) acceptIntoInbox() {
+	if p := x.spool(); p != nil {
+		x.writeProblem(*p)
+		return
+	}
+	began := time.Now()
+	fresh, err := x.m.Inbox.Accept(x.r.Context(), &Accepted{
+		Key: x.request.Key, Fingerprint: x.request.Fingerprint, Request: x.r, Body: x.bodyBytes(),
+	})
+	p := new(Problem)
+	switch {
+	case err == nil:
+	case errors.As(err, &p):
+		x.refuse(*p)
+		return
+	case errors.Is(err, retrysafe.ErrMismatch):
+		x.adviseOn(retrysafe.ErrMismatch, retrysafe.Record{Key: x.request.Key})
+		return
+	default:
+		unsaved := problem(retrysafe.SituationStoreUnavailable)
+		unsaved.Executed = retrysafe.ExecutedUnknown.String()
+		unsaved.Detail = "The request may have been accepted or not, because its storage failed. Retry with the same key."
+		unsaved.Retryable, unsaved.RetryAfter = true, time.Second
+		x.refuse(unsaved)
+		return
+	}
+	wait := x.m.InboxWait
+	switch {
+	case x.prefer.async:
+		wait = 0
+		x.w.Header().Add("Preference-Applied", "respond-async")
+	case x.prefer.wait > 0:
+		wait = min(x.prefer.wait, longestInboxWait)
+		x.setPreferenceApplied()
+	}
+	if a, ended := x.awaitEnd(wait - time.Since(began)); ended {
+		x.answerDelivered(a, fresh)
+		return
+	}
+	x.accept(time.Second)
+}
+
+// awaitEnd waits until the request has been delivered, or until nothing more comes of it without a person.
+func (x *exchange) awaitEnd(wait time.Duration) (a retrysafe.Advice, ended bool) {
+	if wait <= 0 {
+		return a, false
+	}
+	ctx, stop := context.WithTimeout(x.r.Context(), wait)
+	defer stop()
+	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 250*time.Millisecond) {
+		a = x.m.guard.ExplainKey(ctx, x.request.Key.Digest())
+		if a.Record.State.Ended() || a.Situation == retrysafe.SituationOutcomeUnknown {
+			return a, true
+		}
+		look := time.NewTimer(pause)
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			look.Stop()
+			return a, false
+		}
+	}
+}
+
+// answerDelivered answers with what the handler has answered to the delivery: as its first answer if the request is fresh,
+// and as a replay otherwise.
+func (x *exchange) answerDelivered(a retrysafe.Advice, fresh bool) {
+	known := a.Record
+	if fresh && a.Situation == retrysafe.SituationProcessed {
+		x.m.writeStored(x.w, x.r, retrysafe.Outcome{
+			Result: known.Result, Stored: true, Age: known.Age, ReplayLeft: known.ReplayLeft, CompletedElsewhere: true,
+		}, x.bodyBytes())
+		return
+	}
+	x.m.writeResult(x.w, x.r, a)
+}
+
+// waiting returns what the inbox knows of a request whose record, of which a was said, does not say what became of it; nil
+// if there is no inbox, or if nothing waits there.
+func (c *config) waiting(ctx context.Context, a retrysafe.Advice, d retrysafe.Digest) *WaitingRequest {
+	switch a.Situation {
+	case retrysafe.SituationKeyNotFound, retrysafe.SituationReleased, retrysafe.SituationOutcomeUnknown:
+	default:
+		return nil
+	}
+	if c.Inbox == nil {
+		return nil
+	}
+	s, ok, err := c.Inbox.Waiting(ctx, d)
+	if !ok || err != nil || s.GivenUp && a.Situation == retrysafe.SituationOutcomeUnknown {
+		return nil
+	}
+	return &s
+}
+
+// writeWaiting describes a request that waits in the inbox, as writeStatus does a record.
+func (c *config) writeWaiting(w http.ResponseWriter, s WaitingRequest) {
+	answer := struct {
+		State    string `json:"state"`
+		Executed string `json:"executed"`
+		Next     string `json:"next"`
+		Detail   string `json:"detail"`
+		Tries    int    `json:"tries"`
+		InMs     int64  `json:"in_ms"`
+	}{
+		"accepted", retrysafe.ExecutedNo.String(), "wait", "The request was accepted, and is going to be delivered.",
+		s.Tries, s.In.Milliseconds(),
+	}
+	h := w.Header()
+	switch {
+	case s.GivenUp:
+		answer.State, answer.Executed, answer.Next = "undelivered", retrysafe.ExecutedUnknown.String(), "do-not-repeat"
+		answer.Detail = "The request was accepted, and could not be delivered. It is kept for the operator of this service."
+	default:
+		if s.Tries > 0 {
+			answer.Executed = retrysafe.ExecutedUnknown.String()
+		}
+		h.Set("Retry-After", strconv.Itoa(wholeSeconds(max(s.In, time.Second))))
+	}
+	body := encodedLine(answer)
+	h.Set("Content-Type", jsonType)
+	h.Set("Cache-Control", "no-store")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	w.Write(body)
+}

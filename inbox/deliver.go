@@ -1,0 +1,138 @@
+package inbox
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/httpsafe"
+	"github.com/retrysafe/retrysafe/outbox"
+)
+
+// Run delivers the requests of the inbox to h, which has the httpsafe.Middleware with this Inbox around the handler that
+// does the work, or is a proxy.Proxy with such a route. Several processes may run at once, and each request goes to one of
+// them. When ctx ends, Run lets the deliveries that are under way end, and returns ctx's error.
+func (in *Inbox) Run(ctx context.Context, h http.Handler) error {
+	lease := max(2*in.o.Timeout, time.Minute)
+	relay := outbox.NewRelay(in.box, outbox.Each(in.o.Concurrency, func(ctx context.Context, m outbox.Delivery) error {
+		ctx, stop := context.WithTimeout(ctx, in.o.Timeout)
+		defer stop()
+		return deliver(ctx, h, m)
+	}), outbox.RelayOptions{
+		Topic: in.topic, Lease: lease, Idle: in.o.Idle, FirstDelay: in.o.FirstDelay, MaxDelay: in.o.MaxDelay,
+		MaxTries: in.o.Attempts, MaxAge: in.o.For, Retention: in.o.Retention, Observer: in.o.Observer,
+	})
+	in.mu.Lock()
+	in.relays[relay] = true
+	in.mu.Unlock()
+	defer func() {
+		in.mu.Lock()
+		delete(in.relays, relay)
+		in.mu.Unlock()
+	}()
+	return relay.Run(ctx)
+}
+
+// wake tells the deliveries of this process that a request has come.
+func (in *Inbox) wake() {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for relay := range in.relays {
+		relay.Wake()
+	}
+}
+
+// deliver sends one request to the handler, and says what becomes of its message.
+func deliver(ctx context.Context, h http.Handler, m outbox.Delivery) (err error) {
+	r, d, err := request(ctx, m)
+	if err != nil {
+		return outbox.Permanent(err)
+	}
+	w := &response{header: http.Header{}}
+	defer func() {
+		if p := recover(); p != nil { // as a server would; the guard has noted what it means for the key
+			err = fmt.Errorf("inbox: the handler panicked: %v", p)
+		}
+	}()
+	h.ServeHTTP(w, r)
+	w.WriteHeader(http.StatusOK) // which a handler that wrote nothing means
+	return judge(d, w)
+}
+
+// judge says what becomes of a message after its request was answered.
+func judge(d *httpsafe.Delivery, w *response) error {
+	err := fmt.Errorf("inbox: the answer was %d", w.status)
+	if after := w.retryAfter(); after > 0 {
+		err = outbox.RetryAfter(err, after)
+	}
+	a := d.Advice
+	switch a.Situation {
+	case 0: // it was refused before the key was claimed
+		if w.status >= 500 || w.status == http.StatusTooManyRequests {
+			return outbox.Untried(err)
+		}
+		return outbox.Permanent(err)
+	case retrysafe.SituationProcessed, retrysafe.SituationReplayed, retrysafe.SituationUnprotected, retrysafe.SituationUnsaved:
+		if w.status >= 300 {
+			return outbox.Permanent(err)
+		}
+		return nil
+	case retrysafe.SituationInFlight, retrysafe.SituationStoreUnavailable, retrysafe.SituationShuttingDown,
+		retrysafe.SituationCanceled:
+		return outbox.Untried(outbox.RetryAfter(fmt.Errorf("inbox: %s", a.Situation), max(a.RetryAfter, time.Second)))
+	case retrysafe.SituationReleased:
+		if d.NotSent {
+			return outbox.Untried(outbox.RetryAfter(fmt.Errorf("inbox: the service cannot be reached"), time.Second))
+		}
+		return err
+	case retrysafe.SituationOutcomeUnknown:
+		if a.Retryable {
+			return err
+		}
+		return outbox.Permanent(fmt.Errorf("inbox: the outcome is unknown: decide the key, and deliver the request again if it " +
+			"was not executed"))
+	case retrysafe.SituationNotReplayable: // it has ended before, and its answer is not kept
+		if a.Executed == retrysafe.ExecutedYes {
+			return nil
+		}
+	}
+	return outbox.Permanent(fmt.Errorf("inbox: %s: the answer was %d", a.Situation, w.status))
+}
+
+// response is where a handler writes its answer, of which only the status and the header are kept.
+type response struct {
+	header http.Header
+	status int
+}
+
+// Header implements http.ResponseWriter.
+func (w *response) Header() http.Header { return w.header }
+
+// WriteHeader implements http.ResponseWriter.
+func (w *response) WriteHeader(status int) {
+	if w.status == 0 && status >= 200 {
+		w.status = status
+	}
+}
+
+// Write implements http.ResponseWriter.
+func (w *response) Write(b []byte) (int, error) {
+	w.WriteHeader(http.StatusOK)
+	return len(b), nil
+}
+
+// retryAfter returns how long the answer asks to wait (RFC 9110, section 10.2.3).
+func (w *response) retryAfter() time.Duration {
+	text := strings.TrimSpace(w.header.Get("Retry-After"))
+	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil {
+		return time.Duration(seconds) * time.Second
+	}
+	if at, err := http.ParseTime(text); err == nil {
+		return time.Until(at)
+	}
+	return 0
+}

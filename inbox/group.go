@@ -1,0 +1,104 @@
+package inbox
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/retrysafe/retrysafe/outbox"
+)
+
+// group saves the requests of concurrent callers together: while one transaction is being written, those that come wait
+// for the next. So each caller waits for two of them at most, and a sync of the disk is shared by all.
+type group struct {
+	box *outbox.Outbox
+
+	mu      sync.Mutex
+	waiting []*entry
+	writing bool
+}
+
+// entry is a request on its way into the table.
+type entry struct {
+	outbox.Entry
+	status outbox.Status
+	err    error
+	done   chan struct{}
+}
+
+const (
+	// maxTogether is how many requests, and maxBytesTogether how many bytes of them, are saved in one transaction.
+	maxTogether, maxBytesTogether = 256, 8 << 20
+	// saveTime bounds one transaction.
+	saveTime = 10 * time.Second
+)
+
+// put saves a message. If ctx ends before, it may be saved all the same.
+func (g *group) put(ctx context.Context, m outbox.Entry) (outbox.Status, error) {
+	e := &entry{Entry: m, done: make(chan struct{})}
+	g.mu.Lock()
+	g.waiting = append(g.waiting, e)
+	if !g.writing {
+		g.writing = true
+		go g.write()
+	}
+	g.mu.Unlock()
+	select {
+	case <-e.done:
+		return e.status, e.err
+	case <-ctx.Done():
+		return outbox.Status{}, ctx.Err()
+	}
+}
+
+// write saves what waits, until nothing does.
+func (g *group) write() {
+	for {
+		all := g.next()
+		if len(all) == 0 {
+			return
+		}
+		g.save(all)
+	}
+}
+
+// next returns what is saved together; nothing if nothing waits, and then write has ended.
+func (g *group) next() []*entry {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	n, bytes := 0, 0
+	for n < len(g.waiting) && n < maxTogether && (n == 0 || bytes+len(g.waiting[n].Body) <= maxBytesTogether) {
+		bytes += len(g.waiting[n].Body)
+		n++
+	}
+	all := g.waiting[:n:n]
+	g.waiting = g.waiting[n:]
+	g.writing = n > 0
+	return all
+}
+
+// save saves requests together. If that fails, each is tried alone, so that one which the database refuses does not take
+// the others with it.
+func (g *group) save(all []*entry) {
+	err := g.saveTogether(all)
+	for _, e := range all {
+		if e.err = err; err != nil && len(all) > 1 {
+			e.err = g.saveTogether([]*entry{e})
+		}
+		close(e.done)
+	}
+}
+
+func (g *group) saveTogether(all []*entry) error {
+	ctx, stop := context.WithTimeout(context.Background(), saveTime)
+	defer stop()
+	entries := make([]outbox.Entry, len(all))
+	for i, e := range all {
+		entries[i] = e.Entry
+	}
+	statuses, err := g.box.Put(ctx, entries...)
+	for i, s := range statuses {
+		all[i].status = s
+	}
+	return err
+}

@@ -1,0 +1,284 @@
+package inbox
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/httpsafe"
+	"github.com/retrysafe/retrysafe/outbox"
+)
+
+// Options are the options of an Inbox. Options{} works.
+type Options struct {
+	// Order is what requests have in common that are delivered one after the other, in the order in which they were
+	// acknowledged, such as the number of an order: a later one waits until an earlier one has ended, or was dropped. A
+	// request that lacks it is delivered on its own. Default: requests are delivered in no particular order.
+	Order httpsafe.TagPlace
+	// KeepHeaders are fields that are saved although they hold credentials: "Authorization", "Cookie",
+	// "Proxy-Authorization". Default: none.
+	KeepHeaders []string
+
+	// Concurrency is how many requests one process delivers at once. Default 16.
+	Concurrency int
+	// Attempts is the number of tries after which a request is given up. Tries in which the service could not be reached
+	// do not count. Default 25; negative: no limit.
+	Attempts int
+	// For is the age at which a request is given up, when its next try has failed. Default 72 hours.
+	For time.Duration
+	// FirstDelay is the upper limit of the delay after the first failure. It doubles with each try up to MaxDelay; the
+	// delay is random below it, and not less than a Retry-After of the service asks for. Defaults 1 s and 1 hour.
+	FirstDelay, MaxDelay time.Duration
+	// Timeout is the longest time that one delivery may take. The Guard's Policy.Timeout should be shorter. Default 1
+	// minute.
+	Timeout time.Duration
+	// Retention is how long a request that was delivered is known, so that its repetition is not saved again. It should
+	// be that of the Guard's records. Default 24 hours.
+	Retention time.Duration
+	// Idle is the longest time between two looks for requests that another process has accepted, or whose delay is over.
+	// Default 500 ms.
+	Idle time.Duration
+
+	// MaxWaiting and MaxBytes bound the requests that wait, of all callers: what comes beyond is refused with 503. Default
+	// 100,000 requests, and 1 GiB.
+	MaxWaiting int
+	MaxBytes   int64
+	// MaxPerCaller bounds the requests of one caller that wait: what comes beyond is refused with 429. Default 10,000.
+	MaxPerCaller int
+	// MaxSchedule is how far ahead DeliverAtHeader may lie. Default: such requests are refused.
+	MaxSchedule time.Duration
+
+	// Observer receives the events of the deliveries: a message is a request, and its topic that of the Inbox.
+	Observer outbox.Observer
+}
+
+// DeliverAtHeader asks for the delivery of a request at a time, as in RFC 3339: see Options.MaxSchedule.
+const DeliverAtHeader = "Retrysafe-Deliver-At"
+
+// Situations in which an Inbox refuses a request. Nothing is saved then.
+const (
+	// Full: as many requests wait as Options.MaxWaiting or Options.MaxBytes admit.
+	Full httpsafe.Slug = "inbox-full"
+	// CallerFull: as many requests of the caller wait as Options.MaxPerCaller admits.
+	CallerFull httpsafe.Slug = "inbox-caller-full"
+	// ScheduleRefused: DeliverAtHeader is no time, or too far ahead.
+	ScheduleRefused httpsafe.Slug = "schedule-refused"
+	// HeaderRefused: a field of the header holds bytes that are not UTF-8.
+	HeaderRefused httpsafe.Slug = "header-refused"
+)
+
+// Inbox keeps the requests of one topic. It is an [httpsafe.Inbox]. Its methods are safe for concurrent use.
+type Inbox struct {
+	box   *outbox.Outbox
+	topic string
+	o     Options
+	group group
+
+	mu     sync.Mutex
+	relays map[*outbox.Relay]bool
+	counts counts
+}
+
+// Validate returns an error if Order names several places, or none that can be.
+func (o Options) Validate() error {
+	if o.Order == (httpsafe.TagPlace{}) {
+		return nil
+	}
+	if err := o.Order.Validate(); err != nil {
+		return errors.New("inbox: Order: " + strings.Replace(err.Error(), "a tag comes", "it comes", 1))
+	}
+	return nil
+}
+
+// New returns an inbox whose requests are messages of box with this topic. All processes that deliver requests of a topic
+// give it the same options. New panics if the topic is empty or longer than [outbox.MaxNameBytes], or if o.Validate
+// returns an error.
+func New(box *outbox.Outbox, topic string, o Options) *Inbox {
+	if topic == "" || len(topic) > outbox.MaxNameBytes {
+		panic(fmt.Sprintf("inbox: the topic has %d bytes: it needs 1 to %d", len(topic), outbox.MaxNameBytes))
+	}
+	if err := o.Validate(); err != nil {
+		panic(err.Error())
+	}
+	keep := make([]string, len(o.KeepHeaders))
+	for i, name := range o.KeepHeaders {
+		keep[i] = http.CanonicalHeaderKey(name)
+	}
+	o.KeepHeaders = keep
+	defaultTo(&o.Concurrency, 16)
+	defaultTo(&o.MaxWaiting, 100_000)
+	defaultTo(&o.MaxBytes, 1<<30)
+	defaultTo(&o.MaxPerCaller, 10_000)
+	defaultTo(&o.For, 72*time.Hour)
+	defaultTo(&o.FirstDelay, time.Second)
+	defaultTo(&o.MaxDelay, time.Hour)
+	defaultTo(&o.Timeout, time.Minute)
+	defaultTo(&o.Retention, 24*time.Hour)
+	defaultTo(&o.Idle, 500*time.Millisecond)
+	o.Attempts = cmp.Or(o.Attempts, 25)
+	return &Inbox{box: box, topic: topic, o: o, group: group{box: box}, relays: map[*outbox.Relay]bool{}}
+}
+
+// defaultTo sets what is not above zero.
+func defaultTo[T int | int64 | time.Duration](v *T, standard T) {
+	if *v <= 0 {
+		*v = standard
+	}
+}
+
+// Accept implements [httpsafe.Inbox].
+func (in *Inbox) Accept(ctx context.Context, a *httpsafe.Accepted) (fresh bool, err error) {
+	delay, err := in.delayOf(a.Request.Header.Values(DeliverAtHeader))
+	if err != nil {
+		return false, err
+	}
+	m, err := in.message(a)
+	if err != nil {
+		return false, err
+	}
+	digest, sender := sha256.Sum256([]byte(a.Fingerprint)), sha256.Sum256([]byte(a.Key.Scope))
+	e := outbox.Entry{Message: m, Digest: digest[:16], Sender: sender[:16], Delay: delay}
+	if err := in.refuse(ctx, e); err != nil {
+		return false, err
+	}
+	s, err := in.group.put(ctx, e)
+	switch {
+	case err != nil:
+		return false, err
+	case s.Taken(e):
+		return false, retrysafe.ErrMismatch
+	case s.New:
+		in.counts.add(e)
+		in.wake()
+	}
+	return s.New, nil
+}
+
+// delayOf reads DeliverAtHeader.
+func (in *Inbox) delayOf(values []string) (time.Duration, error) {
+	if len(values) == 0 {
+		return 0, nil
+	}
+	refused := httpsafe.Problem{
+		Slug: ScheduleRefused, Status: http.StatusBadRequest, Title: "The time of delivery cannot be kept",
+		Executed: retrysafe.ExecutedNo.String(),
+	}
+	at, err := time.Parse(time.RFC3339, values[0])
+	delay := time.Until(at)
+	switch {
+	case in.o.MaxSchedule <= 0:
+		refused.Detail = "Requests to this address are not delivered at a later time: send it without " + DeliverAtHeader + "."
+	case err != nil || len(values) > 1:
+		refused.Detail = DeliverAtHeader + " must be one time such as 2030-01-31T18:00:00Z (RFC 3339)."
+	case delay > in.o.MaxSchedule:
+		refused.Detail = fmt.Sprintf("%s is too far ahead: at most %v are possible.", DeliverAtHeader, in.o.MaxSchedule)
+	default:
+		return delay, nil
+	}
+	return 0, &refused
+}
+
+// Waiting implements [httpsafe.Inbox].
+func (in *Inbox) Waiting(ctx context.Context, d retrysafe.Digest) (w httpsafe.WaitingRequest, ok bool, err error) {
+	all, err := in.box.Status(ctx, d.String())
+	if err != nil || len(all) == 0 || all[0].State == outbox.Sent {
+		return w, false, err
+	}
+	s := all[0]
+	return httpsafe.WaitingRequest{
+		Scope: s.Header[scopeName], Tries: s.Try, In: s.Delay, GivenUp: s.State == outbox.Dead,
+	}, true, nil
+}
+
+// counts are the requests that wait, as they were counted last in the database, and those that came here since.
+type counts struct {
+	mu       sync.Mutex
+	bySender map[string]outbox.Backlog
+	all      outbox.Backlog
+	at       time.Time
+	counting bool
+}
+
+// countEvery is how old the counts are at most when a request is accepted, as long as the database answers.
+const countEvery = time.Second
+
+func (c *counts) add(e outbox.Entry) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	one := c.bySender[string(e.Sender)]
+	for _, b := range []*outbox.Backlog{&one, &c.all} {
+		b.Messages++
+		b.Bytes += int64(len(e.Body))
+	}
+	if c.bySender != nil {
+		c.bySender[string(e.Sender)] = one
+	}
+}
+
+// refuse refuses a request for which there is no room.
+func (in *Inbox) refuse(ctx context.Context, e outbox.Entry) error {
+	c := &in.counts
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.bySender == nil: // the first request waits for the count
+		if err := in.count(ctx); err != nil {
+			return err
+		}
+	case time.Since(c.at) > countEvery && !c.counting:
+		c.counting = true
+		go in.recount()
+	}
+	full := httpsafe.Problem{
+		Retryable: true, RetryAfter: 10 * time.Second, Executed: retrysafe.ExecutedNo.String(),
+		Detail: "This request was not accepted. An earlier one with the same key may have been: retry with that key.",
+	}
+	switch {
+	case c.all.Messages >= in.o.MaxWaiting || c.all.Bytes+int64(len(e.Body)) > in.o.MaxBytes:
+		full.Slug, full.Status, full.Title = Full, http.StatusServiceUnavailable, "Too many requests wait"
+	case c.bySender[string(e.Sender)].Messages >= in.o.MaxPerCaller:
+		full.Slug, full.Status, full.Title = CallerFull, http.StatusTooManyRequests, "Too many of your requests wait"
+	default:
+		return nil
+	}
+	return &full
+}
+
+// recount counts anew, in the background.
+func (in *Inbox) recount() {
+	ctx, stop := context.WithTimeout(context.Background(), saveTime)
+	defer stop()
+	all, err := in.box.Waiting(ctx, in.topic)
+	in.counts.mu.Lock()
+	defer in.counts.mu.Unlock()
+	in.counts.counting = false
+	if err == nil {
+		in.counts.set(all)
+	} else {
+		in.counts.at = time.Now() // the next look comes a moment later, not with the next request
+	}
+}
+
+// count counts while the mutex of the counts is held.
+func (in *Inbox) count(ctx context.Context) error {
+	all, err := in.box.Waiting(ctx, in.topic)
+	if err == nil {
+		in.counts.set(all)
+	}
+	return err
+}
+
+func (c *counts) set(bySender map[string]outbox.Backlog) {
+	c.bySender, c.all, c.at = bySender, outbox.Backlog{}, time.Now()
+	for _, b := range bySender {
+		c.all.Messages += b.Messages
+		c.all.Bytes += b.Bytes
+	}
+}
