@@ -39,7 +39,7 @@ func (x *exchange) serveAsync() {
 	select {
 	case <-began:
 		x.w.Header().Add("Preference-Applied", "respond-async")
-		x.accept(time.Second)
+		x.accept("pending", time.Second)
 	default:
 		behind.w.(*detachedWriter).copyTo(x.w)
 	}
@@ -87,13 +87,13 @@ func (x *exchange) logPanic() {
 	logf("http: panic serving asynchronously: %v\n%s", p, debug.Stack())
 }
 
-// accept answers 202 with the address of the status.
-func (x *exchange) accept(wait time.Duration) {
+// accept answers 202 with the address of the status, and the state of the request.
+func (x *exchange) accept(state string, wait time.Duration) {
 	location := x.m.StatusPath + "/" + x.request.Key.String()
 	body := encodedLine(struct {
 		State  string `json:"state"`
 		Status string `json:"status"`
-	}{"pending", location})
+	}{state, location})
 	h := x.w.Header()
 	x.m.setStatus(h, "in-flight")
 	h.Set("Location", location)

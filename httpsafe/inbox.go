@@ -112,7 +112,7 @@ func (x *exchange) acceptIntoInbox() {
 		x.answerDelivered(a, fresh)
 		return
 	}
-	x.accept(time.Second)
+	x.accept("accepted", time.Second)
 }
 
 // awaitEnd waits until the request has been delivered, or until nothing more comes of it without a person.

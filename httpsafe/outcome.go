@@ -151,7 +151,7 @@ func (x *exchange) advise(a retrysafe.Advice, replayLeft time.Duration) {
 		x.setPreferenceApplied()
 		p.RetryAfter = max(p.RetryAfter, time.Second)
 		if x.m.InFlightStatus {
-			x.accept(p.RetryAfter)
+			x.accept("pending", p.RetryAfter)
 			return
 		}
 		x.refuseKnown(p, "in-flight")

@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 )
@@ -146,6 +147,9 @@ func (s *streaming) send(ctx context.Context, l leased, began time.Time) {
 		}
 		if err := s.end(ctx, part, all, answers, time.Since(began)); err != nil {
 			s.observe(ctx, Event{Kind: DatabaseFailed, Err: err})
+		}
+		if slices.ContainsFunc(part.batch, func(d Delivery) bool { return d.Aggregate != "" }) {
+			s.Wake() // the next of the aggregate may be due
 		}
 	}
 }

@@ -107,6 +107,7 @@ func (c *Config) checkRoute(r *yamlfile.Reader, t Route, pattern string) {
 	t.checkTimes(r)
 	t.checkRerun(r)
 	t.checkComplete(r)
+	t.checkInbox(r, pattern)
 	c.checkMode(r, t)
 	if pattern != "" {
 		t.checkMethod(r)

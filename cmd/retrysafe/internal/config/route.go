@@ -87,6 +87,15 @@ type Route struct {
 	// is unknown nevertheless. `1ms`: hardly at all. See
 	// [both faults together](choosing-a-store.md#if-the-store-and-then-the-proxy-fails).
 	HoldUnsaved Setting[time.Duration] `yaml:"hold_unsaved" default:"5s" sets:"Policy.HoldUnsaved"`
+	// Accept is when a request is acknowledged. `done`: with the upstream's answer. `inbox`: with 202 and a status URL as
+	// soon as it is stored, in the database of `store`; then it is delivered to the upstream until that has given a definite
+	// answer, whatever is down meanwhile. See [the inbox](inbox.md). Needs a store on PostgreSQL, MySQL, MariaDB or SQLite.
+	Accept Setting[string] `yaml:"accept" form:"done|inbox" default:"done"`
+	// Wait is how long a request with `accept: inbox` waits for the upstream's answer, which it then gets, before it gets
+	// 202. A client chooses with `Prefer: wait=10`, or `Prefer: respond-async` for no wait. Default: no wait.
+	Wait Setting[time.Duration] `yaml:"wait" sets:"HTTP.InboxWait"`
+	// Deliver is how requests with `accept: inbox` are delivered.
+	Deliver Deliver `yaml:"deliver"`
 	// Complete is who completes the keys. With `upstream`, the service completes them in its own database
 	// transactions: see [routes that the upstream completes](#routes-that-the-upstream-completes).
 	Complete Setting[string] `yaml:"complete" form:"proxy|upstream" default:"proxy"`
@@ -129,6 +138,38 @@ type Route struct {
 	AttemptHeader Setting[string] `yaml:"attempt_header" form:"field name" sets:"AttemptHeader"`
 	// Stream: if true, answers that the upstream flushes reach the client at once, and are not stored.
 	Stream Setting[bool] `yaml:"stream" sets:"Stream"`
+}
+
+// Deliver is how the requests in an inbox are delivered.
+type Deliver struct {
+	// Order is where a request says what it is about, such as `/data/object/id`: requests that are about the same are
+	// delivered one after the other, in the order of their acknowledgement. It is a JSON pointer, `header:NAME`,
+	// `path:NAME` or `query:NAME`. Default: no order.
+	Order Setting[httpsafe.TagPlace] `yaml:"order" form:"place" sets:"Order"`
+	// Attempts is the number of tries after which a request becomes a dead letter. Tries in which the upstream cannot be
+	// reached do not count.
+	Attempts Setting[int] `yaml:"attempts" default:"25" sets:"Attempts"`
+	// For is the age at which a request becomes a dead letter, when its next try has failed.
+	For Setting[time.Duration] `yaml:"for" default:"72h" sets:"For"`
+	// FirstDelay is the upper limit of the delay after the first failure; the delay is random below it. It doubles with
+	// each failure.
+	FirstDelay Setting[time.Duration] `yaml:"first_delay" default:"1s" sets:"FirstDelay"`
+	// MaxDelay is the longest of these delays.
+	MaxDelay Setting[time.Duration] `yaml:"max_delay" default:"1h" sets:"MaxDelay"`
+	// Concurrency is how many requests of the route one proxy delivers at once.
+	Concurrency Setting[int] `yaml:"concurrency" default:"16" sets:"Concurrency"`
+	// KeepHeaders are headers that are stored although they hold credentials: `Authorization`, `Cookie`. Default: the
+	// upstream does not get them.
+	KeepHeaders Setting[[]string] `yaml:"keep_headers" form:"field name" sets:"KeepHeaders"`
+	// MaxWaiting is how many requests of the route may wait; what comes beyond gets 503.
+	MaxWaiting Setting[int] `yaml:"max_waiting" default:"100000" sets:"MaxWaiting"`
+	// MaxPerCaller is how many requests of one caller may wait; what comes beyond gets 429.
+	MaxPerCaller Setting[int] `yaml:"max_per_caller" default:"10000" sets:"MaxPerCaller"`
+	// MaxBytes is how many bytes of bodies may wait; what comes beyond gets 503.
+	MaxBytes Setting[int64] `yaml:"max_bytes" default:"1GiB" sets:"MaxBytes"`
+	// MaxSchedule is how far ahead a client may have its request delivered, with a header such as
+	// `Retrysafe-Deliver-At: 2030-01-31T18:00:00Z`. Default: such requests are refused.
+	MaxSchedule Setting[time.Duration] `yaml:"max_schedule" sets:"MaxSchedule"`
 }
 
 // Retention of a route's records.

@@ -42,6 +42,7 @@ var forms = map[string]settings.Form{
 	"profile": {Schema: settings.Schema{"anyOf": []settings.Schema{
 		{"enum": profiles.Names()}, settings.Pattern(`[./\\]`),
 	}}},
+	"place":     {Schema: settings.Pattern(`^(/|(header|path|query):.)`)},
 	"in flight": {Schema: settings.Pattern(`^(reject|status|wait:.+)$`)},
 }
 

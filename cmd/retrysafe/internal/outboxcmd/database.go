@@ -43,6 +43,33 @@ func OpenDatabase(ctx context.Context, ref store.Ref) (*Database, error) {
 	return &Database{ref, db}, nil
 }
 
+// InboxTable is the name of the table in which the proxy keeps accepted requests.
+const InboxTable = "retrysafe_inbox"
+
+// Inbox returns the outbox of the accepted requests, and makes its table if it is not there. For the service that
+// accepts them more connections are opened than for a page. A nil Database has none.
+func (d *Database) Inbox(ctx context.Context) (*outbox.Outbox, error) {
+	if d == nil {
+		return nil, errors.New("the store has no database for an inbox")
+	}
+	d.db.SetMaxOpenConns(inboxConnections)
+	o := outbox.Options{Table: InboxTable}
+	if p := d.store.Postgres; p != nil {
+		o.Schema = p.Param("schema")
+	}
+	box, err := outbox.New(d.db.DB, dialectOf(d.store), o)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := box.Migrate(ctx); err != nil {
+		return nil, fmt.Errorf("the inbox: %w", explain(d.store, err))
+	}
+	return box, nil
+}
+
+// inboxConnections is how many connections a proxy uses for its inbox: one saves, and each route takes and settles.
+const inboxConnections = 8
+
 // maxConnections is how many connections a Database has at most. Pages for operators need no more, and the server has
 // others to serve.
 const maxConnections = 2

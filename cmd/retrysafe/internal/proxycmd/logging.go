@@ -37,8 +37,11 @@ func logRequests(log *slog.Logger, do slog.Attr, pageOf func(digest string) stri
 			slog.Int("status", r.Status),
 			slog.String("what", what(r)),
 		}
-		if r.Kind != 0 {
+		switch {
+		case r.Kind != 0:
 			attrs = append(attrs, slog.String("key", r.Key.String()), slog.Int("attempt", r.Attempt))
+		case r.Accepted:
+			attrs = append(attrs, slog.String("key", r.Key.String()))
 		}
 		if r.Refusal != "" {
 			attrs = append(attrs, slog.String("problem", string(r.Refusal)))
@@ -51,7 +54,7 @@ func logRequests(log *slog.Logger, do slog.Attr, pageOf func(digest string) stri
 		if isOutcomeUnknown(r.Kind) {
 			level, attrs = slog.LevelWarn, append(attrs, do)
 		}
-		if page := pageOf(r.Key.String()); r.Kind != 0 && page != "" {
+		if page := pageOf(r.Key.String()); (r.Kind != 0 || r.Accepted) && page != "" {
 			attrs = append(attrs, slog.String("page", page))
 		}
 		log.LogAttrs(ctx, level, "request", attrs...)
@@ -60,7 +63,12 @@ func logRequests(log *slog.Logger, do slog.Attr, pageOf func(digest string) stri
 
 // what names the outcome of a request: the event of the guard, or "refused" if the request did not get that far.
 func what(r proxy.Event) string {
-	if r.Kind == 0 {
+	switch {
+	case r.Known:
+		return "known"
+	case r.Accepted:
+		return "accepted"
+	case r.Kind == 0:
 		return "refused"
 	}
 	return r.Kind.String()

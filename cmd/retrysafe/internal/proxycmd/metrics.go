@@ -20,6 +20,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/keys"
 	"github.com/retrysafe/retrysafe/observe/otelsafe"
+	"github.com/retrysafe/retrysafe/outbox"
 	"github.com/retrysafe/retrysafe/proxy"
 )
 
@@ -35,6 +36,8 @@ type metrics struct {
 	requests metric.Float64Histogram
 	unwatch  func() error
 
+	unwatchInbox func() error
+
 	reloads    metric.Int64Counter
 	lastReload metric.Int64Gauge // when
 	reloadOK   metric.Int64Gauge // whether the last one succeeded
@@ -43,7 +46,7 @@ type metrics struct {
 // newMetrics measures the store, and reads all records of one without an index every so often; 0: never. Close it
 // before the store.
 func newMetrics(store retrysafe.Store, traced *traces, scanEvery time.Duration, log *slog.Logger) (*metrics, error) {
-	m := &metrics{registry: prometheus.NewRegistry(), unwatch: func() error { return nil }}
+	m := &metrics{registry: prometheus.NewRegistry(), unwatch: func() error { return nil }, unwatchInbox: func() error { return nil }}
 	out, err := exporter.New(exporter.WithRegisterer(m.registry), exporter.WithoutScopeInfo(),
 		exporter.WithoutTargetInfo())
 	if err != nil {
@@ -146,6 +149,21 @@ func (m *metrics) measureTraces(t *traces) error {
 	return err
 }
 
+// inboxName is the attribute "outbox" of the metrics of the inbox.
+const inboxName = "inbox"
+
+// watchInbox adds the metrics of the inbox, and returns what counts its deliveries.
+func (m *metrics) watchInbox(box *outbox.Outbox) (outbox.Observer, error) {
+	deliveries, err := otelsafe.NewOutboxObserver(otelsafe.OutboxOptions{
+		MeterProvider: m.provider, Name: inboxName, TopicFunc: func(topic string) string { return topic },
+	})
+	if err != nil {
+		return nil, err
+	}
+	m.unwatchInbox, err = otelsafe.WatchOutbox(box, otelsafe.WatchOptions{MeterProvider: m.provider, Name: inboxName})
+	return deliveries, err
+}
+
 // watch adds the metric of the ends that the guard has failed to save.
 func (m *metrics) watch(g *retrysafe.Guard) error {
 	_, err := otelsafe.WatchGuard(g, otelsafe.Options{MeterProvider: m.provider}) // until the provider is shut down
@@ -172,5 +190,5 @@ func (m *metrics) handler() http.Handler {
 
 // close ends the reading of the store.
 func (m *metrics) close() error {
-	return errors.Join(m.unwatch(), m.provider.Shutdown(context.Background()))
+	return errors.Join(m.unwatch(), m.unwatchInbox(), m.provider.Shutdown(context.Background()))
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/httpsafe"
+	"github.com/retrysafe/retrysafe/outbox"
 	"github.com/retrysafe/retrysafe/proxy"
 )
 
@@ -19,6 +20,7 @@ type observation struct {
 	watch    func(*retrysafe.Guard) error
 	reloaded func(ctx context.Context, ok bool)
 	count    func(*httpsafe.Observation) error
+	inbox    func(*outbox.Outbox) (outbox.Observer, error)
 	close    func() error
 }
 
@@ -32,6 +34,9 @@ func (p *plan) observe(store retrysafe.Store, traced *traces, log *slog.Logger) 
 			store: store, observer: trouble, requests: requests, close: func() error { return nil },
 			watch: func(*retrysafe.Guard) error { return nil }, reloaded: func(context.Context, bool) {},
 			count: func(*httpsafe.Observation) error { return nil },
+			inbox: func(*outbox.Outbox) (outbox.Observer, error) {
+				return outbox.ObserverFunc(func(context.Context, outbox.Event) {}), nil
+			},
 		}, nil
 	}
 	m, err := newMetrics(store, traced, p.config.MetricsScan.Value, log)
@@ -49,6 +54,7 @@ func (p *plan) observe(store retrysafe.Store, traced *traces, log *slog.Logger) 
 			m.request(ctx, e)
 		},
 		metrics:  m.handler(),
+		inbox:    m.watchInbox,
 		watch:    m.watch,
 		count:    m.count,
 		reloaded: m.reloaded,

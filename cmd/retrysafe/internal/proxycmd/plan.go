@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
@@ -17,6 +18,7 @@ import (
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/store"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/traffic"
 	"github.com/retrysafe/retrysafe/httpsafe"
+	"github.com/retrysafe/retrysafe/inbox"
 	"github.com/retrysafe/retrysafe/proxy"
 	"github.com/retrysafe/retrysafe/stores/cryptstore"
 )
@@ -51,11 +53,16 @@ func newPlan(c *config.Config) (*plan, error) {
 	if noOptions == nil && noGuard == nil {
 		// This proxy serves nothing. Making it checks the routes.
 		guard, o := retrysafe.New(nil, p.guard), p.options
+		o.Routes = slices.Clone(o.Routes)
+		installInboxes(&o, c.Inboxes(), nil, nil)
 		o.Observation = httpsafe.NewObservation(guard, httpsafe.ObservationOptions{})
 		_, noOptions = proxy.New(guard, func(*http.Request) (string, error) { return "", nil }, o)
 	}
 	if err := errors.Join(checkScope(c), noOptions, noGuard, noTLS, noKeyset, noUsers); err != nil {
 		return nil, errors.Join(noStore, cli.Refuse(err))
+	}
+	if noStore == nil {
+		noStore = p.checkInboxes()
 	}
 	return p, noStore
 }
@@ -168,6 +175,14 @@ func (s *service) open(ctx context.Context) (err error) {
 		}
 	})
 	p.options.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug)
+	if s.inboxes, err = s.openInboxes(ctx, seen); err != nil {
+		return err
+	}
+	defer s.inboxes.close()
+	var accepting map[string]*inbox.Inbox
+	if s.inboxes != nil {
+		accepting = installInboxes(&p.options, p.config.Inboxes(), s.inboxes.box, s.inboxes.observer)
+	}
 	handler, err := proxy.New(guard, scope, p.options)
 	if err != nil {
 		return err
@@ -175,6 +190,7 @@ func (s *service) open(ctx context.Context) (err error) {
 	stopKeys := p.serveKeys(log, store, seen.observer)
 	defer stopKeys()
 	s.guard, s.handler, s.reloaded = guard, handler, seen.reloaded
+	s.startInboxes(accepting)
 	s.inForce.Store(p)
 	if seen.metrics != nil {
 		s.metrics.Store(&seen.metrics)

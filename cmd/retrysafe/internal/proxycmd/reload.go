@@ -13,6 +13,7 @@ import (
 
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/config"
+	"github.com/retrysafe/retrysafe/inbox"
 )
 
 // watchEvery is how often watch looks at the files.
@@ -147,10 +148,20 @@ func (s *service) replace(ctx context.Context, next *plan) error {
 	started := s.options
 	next.options.Observer, next.options.Observation = started.Observer, started.Observation
 	next.options.TraceFunc, next.options.ErrorLog = started.TraceFunc, started.ErrorLog
+	accepting := next.config.Inboxes()
+	if s.inboxes == nil && len(accepting) > 0 {
+		stop()
+		return errors.New("accept: inbox cannot be added to a proxy that has started without an inbox; restart it")
+	}
+	var installed map[string]*inbox.Inbox
+	if s.inboxes != nil {
+		installed = installInboxes(&next.options, accepting, s.inboxes.box, s.inboxes.observer)
+	}
 	if err := s.handler.Reload(scope, next.options, s.stopScope); err != nil {
 		stop()
 		return err
 	}
+	s.startInboxes(installed)
 	if s.keys != nil { // then next has a keyset too: the setting plaintext, which comes with it, cannot change
 		s.keys.Use(next.keyset)
 	}

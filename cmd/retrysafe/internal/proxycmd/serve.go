@@ -38,6 +38,7 @@ type service struct {
 	report  atomic.Pointer[observing]    // nil: not yet
 	tail    tailcmd.Hub
 	traffic *traffic.Meter
+	inboxes *inboxes // nil: there is none
 
 	public, admin, dashboard   *http.Server
 	adminAddress, dashboardURL string
@@ -220,7 +221,17 @@ func (s *service) shutdown(signals <-chan os.Signal) error {
 		case <-done:
 		}
 	}()
-	err := errors.Join(s.public.Shutdown(ctx), s.guard.Shutdown(ctx))
+	delivered := make(chan struct{})
+	go func() {
+		s.inboxes.end()
+		close(delivered)
+	}()
+	err := s.public.Shutdown(ctx)
+	select {
+	case <-delivered:
+	case <-ctx.Done():
+	}
+	err = errors.Join(err, s.guard.Shutdown(ctx))
 	s.close()
 	if err != nil {
 		return errors.New("gave up waiting: operations that were still running are cut off, and the outcome of their " +

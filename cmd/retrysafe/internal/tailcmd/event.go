@@ -33,10 +33,13 @@ type Event struct {
 	Lost int64 `json:"lost,omitempty"`
 }
 
-// forwarded is the outcome of a request whose attempt begins, and refused that of one that got no key.
+// The outcomes besides the events of the guard: forwarded is that of a request whose attempt begins, refused that of one
+// that got no key, accepted that of one that the inbox has saved, and known that of one that it had before.
 const (
 	forwarded = "forwarded"
 	refused   = "refused"
+	accepted  = "accepted"
+	known     = "known"
 )
 
 func eventOf(e proxy.Event, now time.Time) Event {
@@ -44,7 +47,7 @@ func eventOf(e proxy.Event, now time.Time) Event {
 		Time: now, Method: e.Method, Path: e.Path, Route: e.Route, Outcome: outcomeOf(e), Status: e.Status, Attempt: e.Attempt,
 		Scope: e.Scope, Problem: string(e.Refusal), Took: e.Took.Seconds(),
 	}
-	if e.Kind != 0 {
+	if e.Kind != 0 || e.Accepted {
 		told.Key = e.Key.String()
 	}
 	if e.Err != nil {
@@ -57,6 +60,10 @@ func outcomeOf(e proxy.Event) string {
 	switch {
 	case e.Begun:
 		return forwarded
+	case e.Known:
+		return known
+	case e.Accepted:
+		return accepted
 	case e.Kind == 0:
 		return refused
 	}
@@ -65,7 +72,7 @@ func outcomeOf(e proxy.Event) string {
 
 // Outcomes are the names that Event.Outcome can have.
 func Outcomes() []string {
-	all := []string{forwarded, refused}
+	all := []string{forwarded, refused, accepted, known}
 	for k := retrysafe.AttemptStarted; k.String() != "unknown"; k++ {
 		all = append(all, k.String())
 	}

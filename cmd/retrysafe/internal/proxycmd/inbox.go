@@ -1,0 +1,160 @@
+package proxycmd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/config"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/outboxcmd"
+	"github.com/retrysafe/retrysafe/inbox"
+	"github.com/retrysafe/retrysafe/outbox"
+	"github.com/retrysafe/retrysafe/proxy"
+)
+
+// inboxes are the inboxes of the running proxy, in one table beside the store's, and their deliveries.
+type inboxes struct {
+	db       *outboxcmd.Database
+	box      *outbox.Outbox
+	observer outbox.Observer
+	log      *slog.Logger
+
+	stop    context.CancelFunc // ends the deliveries
+	running sync.WaitGroup
+}
+
+// openInboxes opens the table in the store's database; nil if no route has an inbox.
+func (s *service) openInboxes(ctx context.Context, seen observation) (*inboxes, error) {
+	if !s.config.AcceptsInbox() {
+		return nil, nil
+	}
+	db, err := outboxcmd.OpenDatabase(ctx, s.store)
+	if err != nil {
+		return nil, err
+	}
+	box, err := db.Inbox(ctx)
+	if err != nil {
+		db.Close()
+		return nil, err
+	}
+	deliveries, err := seen.inbox(box)
+	if err != nil {
+		db.Close()
+		return nil, err
+	}
+	return &inboxes{db: db, box: box, log: s.log, observer: outbox.ObserverFunc(func(ctx context.Context, e outbox.Event) {
+		deliveries.Observe(ctx, e)
+		logDelivery(ctx, s.log, e)
+	})}, nil
+}
+
+// logDelivery logs deliveries that a person should know of.
+func logDelivery(ctx context.Context, log *slog.Logger, e outbox.Event) {
+	switch e.Kind {
+	case outbox.MessageDead:
+		log.WarnContext(ctx, "a request could not be delivered", "route", e.Topic, "key", e.Key, "tries", e.Try,
+			"age", e.Age.Round(time.Second).String(), "error", e.Err.Error(), "do", "look at it with: retrysafe inbox list")
+	case outbox.DatabaseFailed:
+		log.WarnContext(ctx, "the inbox cannot be read or written; it is tried again", "error", e.Err.Error())
+	case outbox.LeaseLost:
+		log.WarnContext(ctx, "deliveries took longer than their lease", "requests", e.Count)
+	}
+}
+
+// install gives each route of the options that accepts requests its inbox. box is nil if nothing is going to be served.
+func installInboxes(o *proxy.Options, all map[string]inbox.Options, box *outbox.Outbox, observer outbox.Observer) map[string]*inbox.Inbox {
+	installed := map[string]*inbox.Inbox{}
+	install := func(r *proxy.Route, pattern string) {
+		if options, ok := all[pattern]; ok {
+			options.Observer = observer
+			in := inbox.New(box, cmp.Or(pattern, config.DefaultTopic), options)
+			r.HTTP.Inbox, installed[pattern] = in, in
+		}
+	}
+	install(&o.Default, "")
+	for i := range o.Routes {
+		install(&o.Routes[i], o.Routes[i].Pattern)
+	}
+	return installed
+}
+
+// deliver ends the deliveries that run, and starts those of other inboxes. The requests that are being delivered end
+// first, so that no two settings of a route are in force at once.
+func (b *inboxes) deliver(all map[string]*inbox.Inbox, h http.Handler) {
+	b.end()
+	ctx, stop := context.WithCancel(context.Background())
+	b.stop = stop
+	for _, in := range all {
+		b.running.Go(func() { _ = in.Run(ctx, h) }) // its error is that of ctx
+	}
+}
+
+// end lets the deliveries that are under way end, and takes no more.
+func (b *inboxes) end() {
+	if b == nil || b.stop == nil {
+		return
+	}
+	b.stop()
+	b.running.Wait()
+	b.stop = nil
+}
+
+// warnLeftOver logs the routes that are gone, and whose requests wait.
+func (b *inboxes) warnLeftOver(all map[string]*inbox.Inbox) {
+	ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
+	defer stop()
+	var topics []string
+	for pattern := range all {
+		topics = append(topics, cmp.Or(pattern, config.DefaultTopic))
+	}
+	waiting, err := b.box.List(ctx, outbox.Pending, "", 0, 1000)
+	if err != nil {
+		b.log.Warn("the inbox cannot be read", "error", err.Error())
+		return
+	}
+	var told []string
+	for _, s := range waiting {
+		if !slices.Contains(topics, s.Topic) && !slices.Contains(told, s.Topic) {
+			told = append(told, s.Topic)
+			b.log.Warn("requests wait for a route that has no inbox now, and are not delivered", "route", s.Topic,
+				"do", "write accept: inbox for it again until they are delivered, or drop them with: retrysafe inbox drop")
+		}
+	}
+}
+
+// closeInboxes ends everything.
+func (b *inboxes) close() {
+	if b != nil {
+		b.end()
+		b.db.Close()
+	}
+}
+
+// checkInboxes returns an error if the store has no database in which requests could be kept.
+func (p *plan) checkInboxes() error {
+	switch {
+	case !p.config.AcceptsInbox():
+		return nil
+	case p.store.Memory || p.store.Place != nil && p.store.Postgres == nil && p.store.MySQL == nil:
+		return cli.Refusef("store %s: accept: inbox keeps requests in a database: use a store on PostgreSQL, MySQL or MariaDB, or "+
+			"a SQLite file", p.store.Name)
+	case p.keyset != nil:
+		return cli.Refuse(errors.New("accept: inbox keeps requests as they came, which encryption would not cover: leave one of " +
+			"the two out"))
+	}
+	return nil
+}
+
+// startInboxes is part of a start and of a reload: it lets requests be delivered as the plan says.
+func (s *service) startInboxes(all map[string]*inbox.Inbox) {
+	if s.inboxes != nil {
+		s.inboxes.deliver(all, s.handler)
+		go s.inboxes.warnLeftOver(all)
+	}
+}
