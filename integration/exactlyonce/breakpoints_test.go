@@ -13,13 +13,14 @@ import (
 
 // The boundaries that a service reaches, in this order.
 const (
-	unclaimed = "unclaimed" // with the proxy: the claim waits in the database
-	claimed   = "claimed"
-	begun     = "begun"
-	written   = "written"
-	completed = "completed"
-	committed = "committed"
-	responded = "responded"
+	unaccepted = "unaccepted" // with an inbox: the write that accepts the request waits in the database
+	unclaimed  = "unclaimed"  // with the proxy: the claim waits in the database
+	claimed    = "claimed"
+	begun      = "begun"
+	written    = "written"
+	completed  = "completed"
+	committed  = "committed"
+	responded  = "responded"
 )
 
 // serviceBoundaries are those that a service reaches behind the proxy. Without it, there is unclaimed, too.
@@ -27,13 +28,14 @@ var serviceBoundaries = []string{claimed, begun, written, completed, committed, 
 
 // boundaryNames are the names in the table.
 var boundaryNames = map[string]string{
-	unclaimed: "before the claim",
-	claimed:   "after the claim",
-	begun:     "in the work",
-	written:   "after the business write",
-	completed: "after `complete`",
-	committed: "between COMMIT and the answer",
-	responded: "after the answer",
+	unaccepted: "before it is accepted",
+	unclaimed:  "before the claim",
+	claimed:    "after the claim",
+	begun:      "in the work",
+	written:    "after the business write",
+	completed:  "after `complete`",
+	committed:  "between COMMIT and the answer",
+	responded:  "after the answer",
 }
 
 // process is a process of a service that has told of a boundary.

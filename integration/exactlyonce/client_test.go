@@ -12,6 +12,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -35,7 +36,10 @@ var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 // charge sends an order with its key, first to the first URL, until it has a final answer.
 // wait is how long it waits for the first answer. It waits longer for later ones, and pauses longer before each: a
 // request starts a process, and on a machine that is too slow for them more requests would leave less for each.
-func charge(ctx context.Context, order string, wait time.Duration, urls ...func() string) (a answer, err error) {
+// An answer 202 is not final; it sets accepted.
+func charge(
+	ctx context.Context, order string, wait time.Duration, accepted *atomic.Bool, urls ...func() string,
+) (a answer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for try := 0; ; try++ {
@@ -47,6 +51,8 @@ func charge(ctx context.Context, order string, wait time.Duration, urls ...func(
 			return a, fmt.Errorf("order %s has no final answer after %d attempts: %w", order, try, last)
 		case err == nil && again == 0:
 			return a, nil
+		case err == nil && a.code == http.StatusAccepted:
+			accepted.Store(true)
 		case err == nil:
 			err = fmt.Errorf("%d %s", a.code, a.body)
 		}
@@ -84,7 +90,10 @@ func attempt(ctx context.Context, order string, wait time.Duration, url string) 
 		}
 	}
 	a = answer{code: response.StatusCode, contentType: response.Header.Get("Content-Type"), body: string(body)}
-	if response.StatusCode < 300 {
+	switch {
+	case response.StatusCode == http.StatusAccepted:
+		return a, 20 * time.Millisecond, nil
+	case response.StatusCode < 300:
 		return a, 0, nil
 	}
 	var problem struct {

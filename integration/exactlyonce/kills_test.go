@@ -67,6 +67,24 @@ func TestSoakKills(t *testing.T) {
 				s.mustBeRight()
 			})
 		}
+		t.Run(behindInbox, func(t *testing.T) { // its deliveries are those of the proxy, and their services use the same functions
+			t.Parallel()
+			all := languages()
+			if rounds == 1 {
+				all = []language{all[0], all[1], all[3]}
+			}
+			s := newStand(t, c, behindInbox, all...)
+			s.thorough = rounds > 1
+			s.hitServices(rounds)
+			for range rounds {
+				s.hitAll(databaseKilled, s.killDatabase)
+				s.hitAll(proxyKilled, s.killProxies)
+				s.hitAll(proxyPaused, s.pauseProxies)
+				s.hitAccepting(proxyKilled, s.killProxies)
+				s.hitAccepting(databaseKilled, s.killDatabase)
+			}
+			s.mustBeRight()
+		})
 		t.Run("control", func(t *testing.T) {
 			t.Parallel()
 			s := open(t, control)
@@ -90,7 +108,7 @@ func (s *stand) mustBeRight() {
 
 // boundaries returns where a service is killed.
 func (v *service) boundaries() []string {
-	if v.way == behindProxy {
+	if v.proxies[0] != nil {
 		return serviceBoundaries
 	}
 	return append([]string{unclaimed}, serviceBoundaries...)
@@ -230,10 +248,22 @@ func (s *stand) hitAll(victim string, strike func(proceed func())) {
 // hitClaims strikes while the claims of proxies wait in the database, because the test has locked the table.
 func (s *stand) hitClaims(victim string, strike func(proceed func())) {
 	s.Helper()
+	s.hitWaiting(victim, "retrysafe.claims", unclaimed, strike)
+}
+
+// hitAccepting strikes while requests wait for the database to accept them.
+func (s *stand) hitAccepting(victim string, strike func(proceed func())) {
+	s.Helper()
+	s.hitWaiting(victim, "retrysafe_inbox", unaccepted, strike)
+}
+
+// hitWaiting strikes while requests wait for a table, which the test has locked.
+func (s *stand) hitWaiting(victim, table, boundary string, strike func(proceed func())) {
+	s.Helper()
 	s.pool.Reset() // the server may have been killed
 	lock, err := s.pool.Begin(s.Context())
 	if err == nil {
-		_, err = lock.Exec(s.Context(), "LOCK TABLE retrysafe.claims IN SHARE MODE")
+		_, err = lock.Exec(s.Context(), "LOCK TABLE "+table+" IN SHARE MODE")
 	}
 	if err != nil {
 		s.Fatal(err)
@@ -241,7 +271,7 @@ func (s *stand) hitClaims(victim string, strike func(proceed func())) {
 	var all []*op
 	var answers []chan struct{}
 	for _, v := range s.services {
-		o := s.begin(v, victim, unclaimed)
+		o := s.begin(v, victim, boundary)
 		all, answers = append(all, o), append(answers, o.start(s.Context()))
 	}
 	for late, waiting := time.Now().Add(patience), 0; waiting < len(all); {

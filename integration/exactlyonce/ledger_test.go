@@ -106,6 +106,9 @@ func (o *op) judge(charges []int, stored []answer) (n count, why string) {
 	if len(charges) > 1 {
 		n.doubled, why = 1, fmt.Sprintf("charged %d times", len(charges))
 	}
+	if o.accepted.Load() && len(charges) == 0 {
+		n.lost, why = 1, why+" acknowledged and not charged"
+	}
 	if o.err != nil {
 		return n, why + o.err.Error()
 	}
@@ -137,10 +140,10 @@ func (c *counts) print(t *testing.T, languages []language) {
 	t.Helper()
 	var b strings.Builder
 	total := count{}
-	for _, way := range []string{behindProxy, alone, control} {
+	for _, way := range []string{behindProxy, behindInbox, alone, control} {
 		var lines strings.Builder
 		for _, victim := range victims() {
-			for _, boundary := range append([]string{unclaimed}, serviceBoundaries...) {
+			for _, boundary := range append([]string{unaccepted, unclaimed}, serviceBoundaries...) {
 				sum, cells := count{}, ""
 				for _, l := range languages {
 					n := c.all[row{way, victim, boundary, l.name}]

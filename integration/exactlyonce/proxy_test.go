@@ -33,8 +33,8 @@ var (
 	lease   = 3 * time.Second
 )
 
-// newProxy starts a proxy for a service.
-func newProxy(s *stand, upstream string) *proxy {
+// newProxy starts a proxy for a service. Its route has some more settings.
+func newProxy(s *stand, upstream, more string) *proxy {
 	s.Helper()
 	p := &proxy{T: s.T, config: filepath.Join(s.TempDir(), "proxy.yaml"), log: &s.log}
 	config := fmt.Sprintf(`
@@ -43,8 +43,8 @@ store: %s
 listen: 127.0.0.1:0
 log: json
 routes:
-  POST /charges: {complete: upstream, timeout: %v, lease: %v}
-`, upstream, s.url, timeout, lease)
+  POST /charges: {complete: upstream, timeout: %v, lease: %v%s}
+`, upstream, s.url, timeout, lease, more)
 	if err := os.WriteFile(p.config, []byte(config), 0o600); err != nil {
 		s.Fatal(err)
 	}

@@ -45,11 +45,15 @@ type service struct {
 // The ways in which clients reach a service.
 const (
 	behindProxy = "behind the proxy"
+	behindInbox = "behind an inbox"
 	alone       = "without the proxy"
 	control     = "control: `complete` in a transaction of its own"
 )
 
-// newStand starts the services of a way. A service of another way than behindProxy claims its keys itself.
+// inboxSettings are those of a route with an inbox. A client that repeats its request gets the answer when there is one.
+const inboxSettings = ", accept: inbox, wait: 1s, deliver: {first_delay: 200ms, max_delay: 1s, attempts: 1000}"
+
+// newStand starts the services of a way. A service of another way than behindProxy and behindInbox claims its keys itself.
 func newStand(t *testing.T, c *counts, way string, languages ...language) *stand {
 	t.Helper()
 	s := &stand{T: t, breakpoints: newBreakpoints(t), counts: c}
@@ -83,9 +87,9 @@ func newStand(t *testing.T, c *counts, way string, languages ...language) *stand
 	}
 	for _, l := range languages {
 		one := &service{language: l, way: way, direct: l.start(s, environment...)}
-		if way == behindProxy {
+		if more, ok := map[string]string{behindProxy: "", behindInbox: inboxSettings}[way]; ok {
 			for i := range one.proxies {
-				one.proxies[i] = newProxy(s, one.direct)
+				one.proxies[i] = newProxy(s, one.direct, more)
 			}
 		}
 		s.services = append(s.services, one)
@@ -116,7 +120,9 @@ type op struct {
 	// struck says that the victim was killed or paused while the order stood at the boundary.
 	struck  bool
 	answers []answer
-	err     error
+	// accepted says that the request was acknowledged: it must be charged even if its client never asks again.
+	accepted atomic.Bool
+	err      error
 }
 
 // begin makes a new order.
@@ -136,7 +142,7 @@ func (s *stand) begin(v *service, victim, boundary string) *op {
 func (o *op) run(ctx context.Context, answered chan<- struct{}) {
 	defer close(answered)
 	var a answer
-	if a, o.err = charge(ctx, o.order, attemptTimeout, o.service.urls()...); o.err == nil {
+	if a, o.err = charge(ctx, o.order, attemptTimeout, &o.accepted, o.service.urls()...); o.err == nil {
 		o.answers = append(o.answers, a)
 	}
 }
