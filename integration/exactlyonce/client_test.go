@@ -12,7 +12,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"time"
 )
 
@@ -36,9 +35,9 @@ var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 // charge sends an order with its key, first to the first URL, until it has a final answer.
 // wait is how long it waits for the first answer. It waits longer for later ones, and pauses longer before each: a
 // request starts a process, and on a machine that is too slow for them more requests would leave less for each.
-// An answer 202 is not final; it sets accepted.
+// With leaves, an answer 202 is the end too: the client never asks again.
 func charge(
-	ctx context.Context, order string, wait time.Duration, accepted *atomic.Bool, urls ...func() string,
+	ctx context.Context, order string, wait time.Duration, leaves bool, urls ...func() string,
 ) (a answer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -51,8 +50,8 @@ func charge(
 			return a, fmt.Errorf("order %s has no final answer after %d attempts: %w", order, try, last)
 		case err == nil && again == 0:
 			return a, nil
-		case err == nil && a.code == http.StatusAccepted:
-			accepted.Store(true)
+		case err == nil && a.code == http.StatusAccepted && leaves:
+			return a, nil
 		case err == nil:
 			err = fmt.Errorf("%d %s", a.code, a.body)
 		}

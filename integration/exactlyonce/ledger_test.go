@@ -51,6 +51,17 @@ func (c *counts) add(r row, n count) {
 	c.all[r].add(n)
 }
 
+// forget takes the orders of a way out of the table.
+func (c *counts) forget(way string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for r := range c.all {
+		if r.way == way {
+			delete(c.all, r)
+		}
+	}
+}
+
 // check compares the ledger, the records and what the clients were told, counts it, and returns what is wrong.
 func (s *stand) check() (wrong []string) {
 	s.Helper()
@@ -106,8 +117,8 @@ func (o *op) judge(charges []int, stored []answer) (n count, why string) {
 	if len(charges) > 1 {
 		n.doubled, why = 1, fmt.Sprintf("charged %d times", len(charges))
 	}
-	if o.accepted.Load() && len(charges) == 0 {
-		n.lost, why = 1, why+" acknowledged and not charged"
+	if o.leaves && o.accepted && len(charges) == 0 {
+		n.lost, why = 1, why+" accepted and not charged"
 	}
 	if o.err != nil {
 		return n, why + o.err.Error()

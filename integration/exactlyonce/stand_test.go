@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -120,16 +121,16 @@ type op struct {
 	// struck says that the victim was killed or paused while the order stood at the boundary.
 	struck  bool
 	answers []answer
-	// accepted says that the request was acknowledged: it must be charged even if its client never asks again.
-	accepted atomic.Bool
-	err      error
+	err     error
+	// leaves says that the client does not ask again once its request was accepted, and accepted that it was.
+	leaves, accepted bool
 }
 
 // begin makes a new order.
 func (s *stand) begin(v *service, victim, boundary string) *op {
 	o := &op{
 		row: row{v.way, victim, boundary, v.name}, service: v,
-		order: fmt.Sprintf("order-%d", s.orders.Add(1)),
+		order: fmt.Sprintf("order-%d", s.orders.Add(1)), leaves: v.way == behindInbox,
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,8 +142,11 @@ func (s *stand) begin(v *service, victim, boundary string) *op {
 // closed when the final answer is there.
 func (o *op) run(ctx context.Context, answered chan<- struct{}) {
 	defer close(answered)
-	var a answer
-	if a, o.err = charge(ctx, o.order, attemptTimeout, &o.accepted, o.service.urls()...); o.err == nil {
+	a, err := charge(ctx, o.order, attemptTimeout, o.leaves, o.service.urls()...)
+	switch o.err = err; {
+	case err == nil && a.code == http.StatusAccepted:
+		o.accepted = true
+	case err == nil:
 		o.answers = append(o.answers, a)
 	}
 }
@@ -155,7 +159,7 @@ func (o *op) start(ctx context.Context) (answered chan struct{}) {
 
 // again asks once more for the answer of an order that has one.
 func (o *op) again(ctx context.Context) {
-	if o.err == nil {
+	if o.leaves = false; o.err == nil {
 		o.run(ctx, make(chan struct{}))
 	}
 }

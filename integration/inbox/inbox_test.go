@@ -1,0 +1,364 @@
+package inbox
+
+import (
+	"encoding/json"
+
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/httpsafe"
+	"github.com/retrysafe/retrysafe/outbox"
+	"github.com/retrysafe/retrysafe/stores/memstore"
+)
+
+// A request is acknowledged while nothing delivers, its repetition gets the same answer and is not saved, and it runs once
+// when deliveries begin. Seen to fail with Inbox.Accept not telling messages apart (422 became 202), and with Waiting left
+// out of the status (404).
+func TestAcceptAndDeliver(t *testing.T) {
+	everywhere(t, func(k *kit) {
+		first := k.post(`{"id":1}`).want(202)
+		again := k.post(`{"id":1}`, "Date: later").want(202)
+		if first.Body.String() != again.Body.String() || first.Header().Get("Location") != again.Header().Get("Location") {
+			k.Errorf("the repetition got another answer: %s and %s", first.Body, again.Body)
+		}
+		k.post(`{"id":1,"amount":2}`).wantCode(422, "key-reused")
+		k.post(`{"id":1}`, "Caller: other").want(202)
+		if n := k.count(outbox.Pending); n != 2 {
+			k.Errorf("%d requests are saved, want 2", n)
+		}
+		if s := k.status(first, ""); s != "accepted" {
+			k.Errorf("the state is %q", s)
+		}
+		if s := k.status(first, "other"); s != "unknown" {
+			k.Errorf("another caller is told that the state is %q", s)
+		}
+		k.run()
+		k.settled(2, 0)
+		k.post(`{"id":1}`).want(202)
+		if s := k.status(first, ""); s != "succeeded" {
+			k.Errorf("the state is %q", s)
+		}
+		if runs := k.seen(); len(runs) != 2 || runs[0] != `{"id":1}` {
+			k.Errorf("the service has seen %q", runs)
+		}
+	})
+}
+
+// Each of many events that are sent several times at once, to two inboxes that both deliver, runs once. Seen to fail with
+// httpsafe.DeliveryFrom ignored in the Middleware: nothing was ever delivered; and with the messages keyed at random: all
+// repetitions ran.
+func TestSentSeveralTimesAtOnce(t *testing.T) {
+	everywhere(t, func(k *kit) {
+		const events, times = 30, 5
+		k.run()
+		k.run()
+		var all sync.WaitGroup
+		var refused atomic.Int64
+		for range times {
+			for i := range events {
+				all.Go(func() {
+					if k.post(fmt.Sprintf(`{"id":%d}`, i)).Code != 202 {
+						refused.Add(1)
+					}
+				})
+			}
+		}
+		all.Wait()
+		k.settled(events, 0)
+		runs := k.seen()
+		slices.Sort(runs)
+		if len(runs) != events || len(slices.Compact(runs)) != events || refused.Load() != 0 {
+			k.Errorf("%d events ran %d times, %d requests were refused", events, len(runs), refused.Load())
+		}
+	})
+}
+
+// What becomes of a request by what the service answers. Seen to fail with each of the cases of judge in deliver.go
+// answered as the one before it.
+func TestAnswersOfTheService(t *testing.T) {
+	status := func(n int) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(n) }
+	}
+	for name, c := range map[string]struct {
+		answers    []http.HandlerFunc // one for each run; the last for all others
+		policy     retrysafe.Policy
+		runs       int
+		sent, dead int
+		error      string
+	}{
+		"a success":  {answers: []http.HandlerFunc{status(200)}, runs: 1, sent: 1},
+		"nothing":    {answers: []http.HandlerFunc{func(http.ResponseWriter, *http.Request) {}}, runs: 1, sent: 1},
+		"a redirect": {answers: []http.HandlerFunc{status(302)}, runs: 1, dead: 1, error: "302"},
+		"a refusal":  {answers: []http.HandlerFunc{status(422)}, runs: 1, dead: 1, error: "422"},
+		"not now": {answers: []http.HandlerFunc{func(w http.ResponseWriter, r *http.Request) {
+			httpsafe.Release(r.Context())
+			w.WriteHeader(503)
+		}, status(200)}, runs: 2, sent: 1},
+		"not sent": {answers: []http.HandlerFunc{func(w http.ResponseWriter, r *http.Request) {
+			httpsafe.Release(r.Context())
+			w.WriteHeader(503)
+		}}, runs: 3, dead: 1, error: "503"},
+		"unknown": {answers: []http.HandlerFunc{func(w http.ResponseWriter, r *http.Request) {
+			httpsafe.Unknown(r.Context())
+			w.WriteHeader(502)
+		}}, runs: 1, dead: 1, error: "unknown"},
+		"unknown, and rerun": {answers: []http.HandlerFunc{func(w http.ResponseWriter, r *http.Request) {
+			httpsafe.Unknown(r.Context())
+			w.WriteHeader(502)
+		}, status(200)}, policy: retrysafe.Policy{OnAbandoned: retrysafe.Rerun()}, runs: 2, sent: 1},
+		"a panic": {answers: []http.HandlerFunc{func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }},
+			runs: 1, dead: 1, error: "unknown"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := newKit(t, outbox.SQLite)
+			k.policy, k.options.Attempts = c.policy, 3
+			var n atomic.Int64
+			k.handler = func(w http.ResponseWriter, r *http.Request) {
+				c.answers[min(int(n.Add(1)), len(c.answers))-1](w, r)
+			}
+			k.post(`{"id":1}`).want(202)
+			k.run()
+			k.settled(c.sent, c.dead)
+			if runs := len(k.seen()); runs != c.runs {
+				t.Errorf("the service ran %d times, want %d", runs, c.runs)
+			}
+			letters, err := k.box.Dead(t.Context(), 0, 10)
+			if err != nil || c.dead == 1 && !strings.Contains(letters[0].Error, c.error) {
+				t.Errorf("got %+v, %v", letters, err)
+			}
+		})
+	}
+}
+
+// Requests about the same are delivered one after the other, in the order of their acknowledgement, and others beside
+// them. Seen to fail without the order in the message: the second came before the first was done.
+func TestOrder(t *testing.T) {
+	everywhere(t, func(k *kit) {
+		k.options.Order = httpsafe.TagPlace{Pointer: "/order"}
+		var tries atomic.Int64
+		k.handler = func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("First") != "" && tries.Add(1) < 4 {
+				httpsafe.Release(r.Context())
+				w.WriteHeader(503)
+			}
+		}
+		k.post(`{"id":1,"order":"a"}`, "First: yes").want(202)
+		for i := 2; i <= 6; i++ {
+			k.post(fmt.Sprintf(`{"id":%d,"order":"a"}`, i)).want(202)
+		}
+		k.post(`{"id":7}`).want(202)
+		k.post(`{"id":8,"order":"b"}`).want(202)
+		k.run()
+		k.settled(8, 0)
+		var ofA []string
+		for _, body := range k.seen() {
+			if strings.Contains(body, `"a"`) {
+				ofA = append(ofA, body[6:7])
+			}
+		}
+		if got := strings.Join(ofA, ""); got != "1111"+"23456" {
+			k.Errorf("requests about one order came as %s", got)
+		}
+	})
+}
+
+// What there is no room for is refused before it is written, and room comes again. Seen to fail with each of the limits
+// taken out of refuse.
+func TestLimits(t *testing.T) {
+	everywhere(t, func(k *kit) {
+		k.options.MaxWaiting, k.options.MaxPerCaller, k.options.MaxBytes = 4, 2, 200
+		k.post(`{"id":1}`, "Caller: a").want(202)
+		k.post(`{"id":0,"text":"`+strings.Repeat("x", 300)+`"}`, "Caller: a").wantCode(503, "inbox-full")
+		k.post(`{"id":2}`, "Caller: a").want(202)
+		k.post(`{"id":3}`, "Caller: a").wantCode(429, "inbox-caller-full")
+		k.post(`{"id":4}`, "Caller: b").want(202)
+		k.post(`{"id":5}`, "Caller: c").want(202)
+		k.post(`{"id":6}`, "Caller: d").wantCode(503, "inbox-full")
+		if n := k.count(outbox.Pending); n != 4 {
+			k.Errorf("%d requests are saved, want 4", n)
+		}
+		k.run()
+		k.settled(4, 0)
+		k.until("there was room", func() bool { return k.post(`{"id":3}`, "Caller: a").Code == 202 })
+	})
+}
+
+// A request waits for its time, and one whose time cannot be kept is refused. Seen to fail with the delay left out of the
+// entry: it ran at once.
+func TestSchedule(t *testing.T) {
+	everywhere(t, func(k *kit) {
+		k.options.MaxSchedule = 2 * time.Hour
+		at := func(d time.Duration) string {
+			return "Retrysafe-Deliver-At: " + time.Now().Add(d).UTC().Format(time.RFC3339)
+		}
+		later := k.post(`{"id":1}`, at(time.Hour)).want(202)
+		k.post(`{"id":2}`, at(-time.Hour)).want(202)
+		k.post(`{"id":3}`, at(3*time.Hour)).wantCode(400, "schedule-refused")
+		k.post(`{"id":3}`, "Retrysafe-Deliver-At: tomorrow").wantCode(400, "schedule-refused")
+		k.run()
+		k.until("the due one was delivered", func() bool { return k.count(outbox.Sent) == 1 })
+		if runs := k.seen(); len(runs) != 1 || runs[0] != `{"id":2}` || k.status(later, "") != "accepted" {
+			k.Errorf("the service has seen %q", runs)
+		}
+		if _, err := k.db.Exec("UPDATE inbox SET due_at = due_at - 3600000000 WHERE state = 1"); err != nil {
+			k.Fatal(err)
+		}
+		k.settled(2, 0)
+	})
+	t.Run("not allowed", func(t *testing.T) {
+		k := newKit(t, outbox.SQLite)
+		k.post(`{"id":1}`, "Retrysafe-Deliver-At: 2030-01-01T00:00:00Z").wantCode(400, "schedule-refused")
+	})
+}
+
+// A client that waits gets the answer itself: the first as any first answer, others as replays. Seen to fail with fresh
+// ignored in answerDelivered.
+func TestWait(t *testing.T) {
+	everywhere(t, func(k *kit) {
+		k.http.InboxWait = time.Minute
+		k.run()
+		first := k.post(`{"id":1}`).want(201)
+		again := k.post(`{"id":1}`, "Prefer: wait=50").want(201)
+		if first.Header().Get("Idempotent-Replayed") != "" || again.Header().Get("Idempotent-Replayed") != "true" ||
+			again.Header().Get("Preference-Applied") != "wait=50" || again.Body.String() != "done" {
+			k.Errorf("got %v and %v", first.Header(), again.Header())
+		}
+		async := k.post(`{"id":2}`, "Prefer: respond-async").want(202)
+		if async.Header().Get("Preference-Applied") != "respond-async" {
+			k.Errorf("got %v", async.Header())
+		}
+		k.settled(2, 0)
+	})
+	t.Run("in vain", func(t *testing.T) {
+		k := newKit(t, outbox.SQLite)
+		k.post(`{"id":1}`, "Prefer: wait=1").want(202)
+	})
+}
+
+// The service gets the request as it came, but for credentials, and is told when it was accepted. Seen to fail with each
+// name taken out of unsaved, and with values joined by a comma.
+func TestTheRequestAsItCame(t *testing.T) {
+	everywhere(t, func(k *kit) {
+		k.options.KeepHeaders = []string{"cookie"}
+		var got atomic.Pointer[http.Request]
+		k.handler = func(_ http.ResponseWriter, r *http.Request) { got.Store(r.Clone(r.Context())) }
+		body, err := json.Marshal(map[string]string{"id": "1", "text": "\x00\u2028é"})
+		if err != nil {
+			k.Fatal(err)
+		}
+		k.post(string(body), "X-Many: a, b", "X-Many: c", "Authorization: Bearer secret", "Cookie: session=1", "Stripe-Signature: t=1,v1=f",
+			"Connection: keep-alive").want(202)
+		k.post(`{"id":2}`, "X-Bad: \xff").wantCode(400, "header-refused")
+		k.run()
+		k.settled(1, 0)
+		r := got.Load()
+		if many := r.Header["X-Many"]; !slices.Equal(many, []string{"a, b", "c"}) {
+			k.Errorf("X-Many is %q", many)
+		}
+		for name, want := range map[string]string{
+			"Authorization": "", "Connection": "", "Cookie": "session=1", "Stripe-Signature": "t=1,v1=f",
+		} {
+			if value := r.Header.Get(name); value != want {
+				k.Errorf("%s is %q, want %q", name, value, want)
+			}
+		}
+		if _, err := time.Parse(time.RFC3339, r.Header.Get("Retrysafe-Accepted")); err != nil {
+			k.Error(err)
+		}
+		if runs := k.seen(); r.Method != "POST" || r.URL.Path != "/hooks" || r.Host != "example.com" || runs[0] != string(body) {
+			k.Errorf("got %s %s%s, %q", r.Method, r.Host, r.URL, runs)
+		}
+	})
+}
+
+// While the database fails, nothing is acknowledged, and the client is told to retry. Seen to fail with the error of Put
+// left out.
+func TestNothingIsAcknowledgedThatIsNotSaved(t *testing.T) {
+	everywhere(t, func(k *kit) {
+		k.post(`{"id":1}`).want(202)
+		if _, err := k.db.Exec("ALTER TABLE inbox RENAME TO away"); err != nil {
+			k.Fatal(err)
+		}
+		a := k.post(`{"id":2}`)
+		a.wantCode(503, "store-unavailable")
+		if !strings.Contains(a.Body.String(), `"retryable":true`) || a.Header().Get("Retry-After") == "" {
+			k.Errorf("got %s", a.Body)
+		}
+		if _, err := k.db.Exec("ALTER TABLE away RENAME TO inbox"); err != nil {
+			k.Fatal(err)
+		}
+		k.post(`{"id":2}`).want(202)
+		k.run()
+		k.settled(2, 0)
+	})
+}
+
+// A message that another program has put into the table under the topic is no request, and runs nothing. Seen to fail with
+// the key not compared in request.
+func TestForeignMessages(t *testing.T) {
+	k := newKit(t, outbox.SQLite)
+	k.build()
+	digest := []byte("digest")
+	for key, header := range map[string]map[string]string{
+		"empty":  nil,
+		"forged": {":scope": "sender", ":key": "1", ":method": "POST", ":target": "/hooks", ":host": "example.com"},
+		"broken": {":scope": "sender", ":key": "1", ":method": "POST", ":target": "::"},
+	} {
+		if _, err := k.box.Put(t.Context(), outbox.Entry{
+			Message: outbox.Message{Key: key, Topic: topic, Header: header, Body: []byte(`{"id":1}`)}, Digest: digest,
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	k.run()
+	k.settled(0, 3)
+	if runs := k.seen(); len(runs) != 0 {
+		t.Errorf("the service has seen %q", runs)
+	}
+}
+
+// The handler of a delivered request calls another guarded one, which finds its own key. Seen to fail with the delivery
+// visible in the handler's context: the second call got the answer of the first.
+func TestADeliveryEndsAtItsHandler(t *testing.T) {
+	k := newKit(t, outbox.SQLite)
+	inner := httpsafe.Middleware(retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{SweepEvery: -1}), scope, httpsafe.Options{})
+	var status atomic.Int64
+	k.handler = func(w http.ResponseWriter, r *http.Request) {
+		other := r.Clone(r.Context())
+		other.Header.Set("Idempotency-Key", "another-key")
+		other.Body = io.NopCloser(strings.NewReader("x"))
+		rec := &statusOf{ResponseWriter: w}
+		inner(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			a, ok := retrysafe.AttemptFrom(r.Context())
+			if ok && a.Key().ID == "another-key" {
+				w.WriteHeader(http.StatusTeapot)
+			}
+		})).ServeHTTP(rec, other)
+		status.Store(int64(rec.status))
+	}
+	k.post(`{"id":1}`).want(202)
+	k.run()
+	k.until("it was delivered", func() bool { return k.count(outbox.Pending) == 0 })
+	if status.Load() != http.StatusTeapot {
+		t.Errorf("the inner handler answered %d", status.Load())
+	}
+}
+
+type statusOf struct {
+	http.ResponseWriter
+	status int
+}
+
+func (s *statusOf) WriteHeader(status int) { s.status = status }
+func (s *statusOf) Write(b []byte) (int, error) {
+	return len(b), nil
+}
