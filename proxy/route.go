@@ -29,7 +29,8 @@ type Route struct {
 	EnforceFor func(caller string) bool
 	// Policy overrides the Guard's in the fields that are set.
 	Policy retrysafe.Policy
-	// HTTP says how keys and answers look. BufferFlushes is set by the proxy: see Stream.
+	// HTTP says how keys and answers look. BufferFlushes is set by the proxy: see Stream. A request is verified by
+	// HTTP.VerifyFunc before AuthURL is asked about it; on a route that is Observed, one that is not verified is forwarded.
 	//
 	// With HTTP.CompletedElsewhere the upstream completes the keys in transactions of its own. Each request with a key is
 	// sent with httpsafe.LeaseHeader and httpsafe.AttemptHeader. If no answer comes and the key was not completed, it is
@@ -87,7 +88,7 @@ type routeHandler struct {
 func newRouteHandler(
 	g *retrysafe.Guard, scope httpsafe.ScopeFunc, r Route, o httpsafe.Options, common sharing, observer Observer,
 ) (*routeHandler, error) {
-	if err := errors.Join(o.Validate(), r.checkHeaders(), r.checkKeyStatus()); err != nil {
+	if err := errors.Join(o.Validate(), r.checkHeaders(), r.checkKeyStatus(), r.checkVerify()); err != nil {
 		return nil, fmt.Errorf("proxy: route %q: %w", r.Pattern, err)
 	}
 	r.HTTP = r.HTTP.WithDefaults()
@@ -125,7 +126,7 @@ func newRouteHandler(
 		h.observed = httpsafe.Observe(common.observation.With(own.Policy()), scope, o)(h.forward)
 		h.scope, h.enforceFor = scope, r.EnforceFor
 	}
-	o.MemoryFunc, o.QuotaFunc = h.takeMemory, h.quota(o.QuotaFunc)
+	o.MemoryFunc, o.QuotaFunc, o.VerifyFunc = h.takeMemory, h.quota(o.QuotaFunc), h.verify(o.VerifyFunc)
 	h.guarded = httpsafe.Middleware(own, callerOf(scope), o)(h.forward)
 	return h, nil
 }
@@ -139,11 +140,40 @@ func (h *routeHandler) takeMemory(ctx context.Context, n int) *httpsafe.Problem 
 	return &p
 }
 
+// checkVerify returns an error if requests should be verified that pass through.
+func (r Route) checkVerify() error {
+	if r.Unguarded && r.HTTP.VerifyFunc != nil {
+		return errors.New("HTTP.VerifyFunc and Unguarded cannot be combined: requests would pass without being verified")
+	}
+	return nil
+}
+
+// verify returns a function that verifies a request and then asks AuthURL about it, which so never hears of requests
+// with a wrong signature.
+func (h *routeHandler) verify(signature httpsafe.VerifyFunc) httpsafe.VerifyFunc {
+	if signature == nil {
+		return nil
+	}
+	return func(r *http.Request, body []byte) error {
+		err := signature(r, body)
+		if err == nil && h.rules.MayHaveKey(r) {
+			if refusal := h.auth.ask(r, h.options); refusal != nil {
+				err = refusal
+			}
+		}
+		if err != nil {
+			logEntryOf(r.Context()).fail(err)
+		}
+		return err
+	}
+}
+
 // ServeHTTP implements http.Handler.
 func (h *routeHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	hold := w.(*holder) // set by Proxy.serveBounded
-	// A request that lacks a required key is refused without being forwarded, so it is treated like one with a key.
-	keyed := !h.noGuards && (h.rules.MayHaveKey(r) || h.rules.Required && h.rules.Guards(r.Method))
+	// A request that lacks a required key is refused without being forwarded, so it is treated like one with a key; and so
+	// is one whose body is read to verify it.
+	keyed := !h.noGuards && (h.rules.MayHaveKey(r) || (h.rules.Required || h.rules.Signed) && h.rules.Guards(r.Method))
 	observed := h.observed != nil && !h.enforces(r)
 	hold.bodyWithin(h.bodyTimeout, keyed && !observed)
 	switch {
@@ -184,7 +214,7 @@ func (h *routeHandler) serveKeyed(hold *holder, r *http.Request) {
 			h.observer.Observe(r.Context(), e)
 		}
 	}()
-	if h.rules.MayHaveKey(r) {
+	if h.rules.MayHaveKey(r) && !h.rules.Signed { // verify asks about these
 		if err := h.auth.refuse(hold, r, h.options); err != nil {
 			entry.fail(err)
 			return
