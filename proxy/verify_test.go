@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/httpsafe"
@@ -95,9 +96,17 @@ func TestObservedRequestsAreNotVerified(t *testing.T) {
 	})
 	want(t, "forged", k.post("/hooks", "a", "k").StatusCode, 200)
 	want(t, "signed", k.send("POST", "/hooks", "a", "Signature", "a", "Idempotency-Key", "k").StatusCode, 200)
-	if err := seen.Shutdown(t.Context()); err != nil {
-		t.Fatal(err)
+	refused := func() (n int64, all int64) {
+		for _, c := range seen.Counts() {
+			n, all = n+c.Observed[httpsafe.ObservedRefused], all+c.Requests()
+		}
+		return n, all
 	}
+	for _, all := refused(); all < 2; _, all = refused() {
+		wait(t, time.After(time.Millisecond), "the counts")
+	}
+	n, _ := refused()
+	want(t, "counted as refused", n, 1)
 	want(t, "asked", auth.count(), 0)
 	want(t, "reached the upstream", up.count(), 2)
 }
