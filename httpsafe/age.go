@@ -11,6 +11,11 @@ import (
 // clockSkew is how far ahead of ours the clock of a client may be.
 const clockSkew = 5 * time.Minute
 
+// hasFirstSent reports whether the profile's header with the time of the first attempt is there.
+func (c *config) hasFirstSent(r *http.Request) bool {
+	return c.Profile.FirstSent != "" && len(r.Header[c.Profile.FirstSent]) > 0
+}
+
 // checkFirstSent requires that a key is accompanied by the profile's header with the time of the first attempt. A
 // time in the future is refused: with it the request could be retried after its record is deleted, and would run
 // again.

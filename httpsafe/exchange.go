@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/httpkey"
 )
 
 // exchange is one keyed request on its way through the guard. Exchanges are pooled to save allocations, so no
@@ -45,12 +46,15 @@ func (x *exchange) reset() {
 	*x = exchange{m: x.m, work: x.work, outer: x.outer[:0]}
 }
 
-// serve answers the request. Each step can end it: the key, the caller, the quota, the body. Only then the guard is
-// asked.
+// serve answers the request. Each step can end it: the signature, the key, the caller, the quota, the body. Only then the
+// guard is asked.
 func (x *exchange) serve() {
 	defer x.account.release() // also after a panic
 	if x.delivery = DeliveryFrom(x.r.Context()); x.delivery != nil {
 		x.doDelivered()
+		return
+	}
+	if x.isRefusedUnverified() {
 		return
 	}
 	if len(x.m.Profile.EchoFields) > 0 { // a refusal needs them too
@@ -172,8 +176,12 @@ func (x *exchange) findKey() (string, *Problem) {
 // findHeaderKey returns the key in the header, and remembers the field so that the answer can echo it.
 func (x *exchange) findHeaderKey() (string, *Problem) {
 	key, found, err := x.m.headerKey(x.r)
-	if err == nil {
+	switch {
+	case err != nil:
+	case found.name != "":
 		err = x.m.checkFirstSent(x.r)
+	case x.m.hasFirstSent(x.r):
+		err = &httpkey.Error{Reason: httpkey.ReasonFormat}
 	}
 	if err != nil {
 		p := x.m.keyMalformed(err)

@@ -11,7 +11,8 @@ import (
 )
 
 // Middleware returns a function that wraps a handler so that requests with a key run it at most once. Requests
-// without a key, and requests with other methods, pass through unchanged.
+// without a key, and requests with other methods, pass through unchanged. With Options.VerifyFunc, requests with guarded
+// methods are verified first, whether they have a key or not.
 //
 // Place it inside of authentication, so that replays are authenticated like any request, and inside of compression,
 // because the bytes are stored as the handler wrote them. Place it outside of whatever evaluates If-Match. The limit
@@ -56,7 +57,7 @@ func (m *middleware) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		m.serveKeyed(w, r)
 	case !m.Profile.AllowEarlyData && isEarlyData(r):
 		m.WriteProblem(w, rejection(EarlyData))
-	case m.KeySource == nil && !m.hasKey(r) && (!m.Required || len(m.Profile.EchoFields) == 0):
+	case m.KeySource == nil && m.VerifyFunc == nil && !m.hasKey(r) && (!m.Required || len(m.Profile.EchoFields) == 0):
 		m.serveWithoutKey(w, r)
 	default:
 		m.serveKeyed(w, r)
@@ -79,7 +80,7 @@ func (m *middleware) serveUnguarded(w http.ResponseWriter, r *http.Request) {
 // serveWithoutKey passes on a request without a key, unless a key is required.
 func (m *middleware) serveWithoutKey(w http.ResponseWriter, r *http.Request) {
 	switch {
-	case m.Profile.FirstSent != "" && len(r.Header[m.Profile.FirstSent]) > 0: // and not the key that belongs to it
+	case m.hasFirstSent(r): // and not the key that belongs to it
 		m.WriteProblem(w, m.keyMalformed(&httpkey.Error{Reason: httpkey.ReasonFormat}))
 	case m.Required:
 		m.WriteProblem(w, m.keyMissing())

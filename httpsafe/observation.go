@@ -174,7 +174,7 @@ const (
 	// panicked. A [Middleware] would have done what Policy.OnAbandoned says.
 	ObservedUnknown
 	// ObservedRefused: it would have been refused for another reason: a malformed or old key, an unknown caller, a body
-	// longer than Options.MaxRequestBody, TLS early data.
+	// longer than Options.MaxRequestBody, TLS early data, a signature that is not valid.
 	ObservedRefused
 	// ObservedBusy: not observed, because as much was being observed as [ObservationOptions] allow.
 	ObservedBusy
@@ -182,7 +182,7 @@ const (
 	ObservedStore
 	// ObservedUnread: not observed, because the handler has not read the body to its end.
 	ObservedUnread
-	// ObservedPanic: not observed, because a ScopeFunc, KeySource or FingerprintFunc panicked.
+	// ObservedPanic: not observed, because a VerifyFunc, ScopeFunc, KeySource or FingerprintFunc panicked.
 	ObservedPanic
 
 	observedEnd

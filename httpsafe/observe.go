@@ -16,11 +16,12 @@ import (
 //   - The body is digested while the handler reads it. If the handler does not read it to the end, what a Middleware would
 //     have compared is not known, and the request counts as [ObservedUnread]. With [FingerprintNone] the body does not
 //     matter.
-//   - ScopeFunc, KeySource and FingerprintFunc are called by that goroutine, with a copy of the request without its body,
+//   - VerifyFunc, ScopeFunc, KeySource and FingerprintFunc are called by that goroutine, with a copy of the request without its body,
 //     perhaps after the handler has returned. If one panics, the request counts as [ObservedPanic].
 //   - The status of the answer decides whether the key would have been freed. Observe asks for it through the method
 //     Status() int of the http.ResponseWriter if there is one. Otherwise the handler gets an http.ResponseWriter that notes
 //     it and has the same of Flusher, Hijacker and io.ReaderFrom as the one below, and what net/http's own writers have besides.
+//   - A request that Options.VerifyFunc does not verify is served like any other, and counts as [ObservedRefused].
 //   - [Release], [Unknown] and [Ambiguous] decide as they do under a Middleware.
 //   - Options.QuotaFunc, MemoryFunc, Attempts, RespondAsync and what is about the form of answers have no effect.
 //
@@ -61,9 +62,9 @@ func (b *observer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// mayHaveKey reports whether a request is guarded and seems to have a key.
+// mayHaveKey reports whether a request is guarded and seems to have a key, or is to be verified.
 func (b *observer) mayHaveKey(r *http.Request) bool {
-	return b.guards(r.Method) && (b.KeySource != nil || b.hasKey(r))
+	return b.guards(r.Method) && (b.KeySource != nil || b.VerifyFunc != nil || b.hasKey(r))
 }
 
 // withoutKey returns what would be done with a request for which no key is claimed; 0 if one is, or if its method is not
@@ -79,7 +80,7 @@ func (b *observer) withoutKey(r *http.Request) Observed {
 		return ObservedRefused
 	case b.mayHaveKey(r):
 		return 0
-	case b.Profile.FirstSent != "" && len(r.Header[b.Profile.FirstSent]) > 0:
+	case b.hasFirstSent(r):
 		return ObservedRefused
 	}
 	return b.lacksKey()

@@ -31,7 +31,7 @@ type observedBody struct {
 func newObservedBody(s *observedRequest, r *http.Request) *observedBody {
 	c := s.b.config
 	b := &observedBody{ReadCloser: r.Body, s: s, length: r.ContentLength, whole: make(chan struct{})}
-	needed := c.KeySource != nil && c.KeySource.NeedsBody()
+	needed := c.needsBody()
 	switch {
 	case r.Body == nil || r.Body == http.NoBody || r.ContentLength == 0, c.fingerprint.streams && !needed:
 		b.finish()

@@ -123,10 +123,13 @@ func (s *observedRequest) watch() {
 // look finds the key and claims it. It follows exchange.serve.
 func (s *observedRequest) look() Observed {
 	x, c := &s.x, s.b.config
-	if c.KeySource != nil && c.KeySource.NeedsBody() {
+	if c.needsBody() {
 		if what := s.takeBody(); what != 0 {
 			return what
 		}
+	}
+	if c.VerifyFunc != nil && c.VerifyFunc(x.r, x.bodyBytes()) != nil {
+		return ObservedRefused
 	}
 	key, p := x.findKey()
 	switch {

@@ -20,6 +20,11 @@ import (
 // statuses and headers are kept, is in the Profile. Options{} works: the IETF profile, keys not required, bodies
 // compared byte for byte.
 type Options struct {
+	// VerifyFunc verifies each request with a guarded method before anything else, by a signature for example: see
+	// package signature. It also gets requests without a key, whose bodies are then read, up to MaxRequestBody. Requests
+	// with other methods are not verified. Default: none.
+	VerifyFunc VerifyFunc
+
 	// Profile is the family of APIs whose conventions are followed: key header, statuses, error bodies. For a rare
 	// need copy a profile and change the copy. Default IETF().
 	Profile Profile

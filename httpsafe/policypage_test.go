@@ -89,7 +89,7 @@ func TestPolicyPageHTML(t *testing.T) {
 	}
 	for _, slug := range []string{
 		"key-missing", "key-malformed", "body-unreadable", "scope-unresolved", "request-in-flight", "body-too-large",
-		"key-reused", "key-expired", "early-data", "key-quota", "outcome-unknown", "not-supported", "store-unavailable",
+		"key-reused", "key-expired", "early-data", "signature-invalid", "key-quota", "outcome-unknown", "not-supported", "store-unavailable",
 	} {
 		if !strings.Contains(text, `<section id="`+slug+`">`) {
 			t.Errorf("no fragment %s", slug)

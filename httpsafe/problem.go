@@ -21,6 +21,7 @@ const (
 	BodyUnreadable   Slug = "body-unreadable"
 	BodyTimeout      Slug = "body-timeout"
 	ScopeUnresolved  Slug = "scope-unresolved"
+	SignatureInvalid Slug = "signature-invalid" // answered because of Options.VerifyFunc
 	RequestInFlight  Slug = "request-in-flight"
 	BodyTooLarge     Slug = "body-too-large"
 	KeyReused        Slug = "key-reused"
@@ -111,7 +112,7 @@ func (o Options) writeProblem(w http.ResponseWriter, p Problem, asked []byte) {
 		h.Set("Retry-After", strconv.Itoa(wholeSeconds(p.RetryAfter)))
 	}
 	if p.Status == http.StatusUnauthorized {
-		h.Set("WWW-Authenticate", "Bearer")
+		h.Set("WWW-Authenticate", challenge(p.Slug))
 	}
 	if profile.RetryHeader != "" {
 		h.Set(profile.RetryHeader, strconv.FormatBool(p.Retryable))
@@ -121,6 +122,14 @@ func (o Options) writeProblem(w http.ResponseWriter, p Problem, asked []byte) {
 	}
 	w.WriteHeader(p.Status)
 	w.Write(body)
+}
+
+// challenge returns how a client authenticates after a 401.
+func challenge(s Slug) string {
+	if s == SignatureInvalid {
+		return "Webhook-Signature" // as package webhook has it
+	}
+	return "Bearer"
 }
 
 // echoInto returns the body of a refusal with the members of EchoFields that the body of the request has.

@@ -57,6 +57,13 @@ var rejections = []Problem{
 		Executed: "no",
 	},
 	{
+		Slug: SignatureInvalid, Status: http.StatusUnauthorized,
+		Title: "The signature of the request is not valid",
+		Detail: "Requests to this address are verified, and this one was not signed as expected. Sign it with the secret of " +
+			"this receiver. Nothing was run.",
+		Executed: "no",
+	},
+	{
 		Slug: EarlyData, Status: http.StatusTooEarly,
 		Title:     "Too Early",
 		Detail:    "This operation is not accepted as TLS early data. Retry once the connection is established.",

@@ -36,6 +36,7 @@ func refusalOfPayPal() RefusalBody {
 				"key-reused": "UNPROCESSABLE_ENTITY", "key-expired": "UNPROCESSABLE_ENTITY",
 				"request-in-flight": "RESOURCE_CONFLICT",
 				"scope-unresolved":  "AUTHENTICATION_FAILURE",
+				"signature-invalid": "AUTHENTICATION_FAILURE",
 				"key-quota":         "RATE_LIMIT_REACHED",
 				"503":               "SERVICE_UNAVAILABLE", "5xx": "INTERNAL_SERVER_ERROR",
 				"": "INVALID_REQUEST",
@@ -49,7 +50,7 @@ func refusalOfAdyen() RefusalBody {
 		Body: `{"errorCode": "{code}", "errorType": "{kind}", "message": "{detail}", "status": "{status}"}`,
 		Words: map[string]words{
 			"code": {"request-in-flight": "704", "key-reused": "704", "": "{slug}"},
-			"kind": {"scope-unresolved": "security", "5xx": "internal", "": "validation"},
+			"kind": {"scope-unresolved": "security", "signature-invalid": "security", "5xx": "internal", "": "validation"},
 		},
 	}
 }
@@ -63,8 +64,9 @@ func refusalOfSquare() RefusalBody {
 		Body: `{"errors": [{"category": "{category}", "code": "{code}", "detail": "{detail}"}]}`,
 		Words: map[string]words{
 			"category": {
-				"scope-unresolved": "AUTHENTICATION_ERROR", "key-quota": "RATE_LIMIT_ERROR",
-				"5xx": "API_ERROR", "": "INVALID_REQUEST_ERROR",
+				"scope-unresolved": "AUTHENTICATION_ERROR", "signature-invalid": "AUTHENTICATION_ERROR",
+				"key-quota": "RATE_LIMIT_ERROR",
+				"5xx":       "API_ERROR", "": "INVALID_REQUEST_ERROR",
 			},
 			"code": {"key-reused": "IDEMPOTENCY_KEY_REUSED", "": "{slug_upper}"},
 		},

@@ -48,6 +48,7 @@ func refusalOfAdCP() RefusalBody {
 				"request-in-flight": "IDEMPOTENCY_IN_FLIGHT",
 				"key-quota":         "RATE_LIMITED",
 				"scope-unresolved":  "AUTH_REQUIRED",
+				"signature-invalid": "AUTH_REQUIRED",
 				"store-unavailable": "SERVICE_UNAVAILABLE",
 				"":                  "{slug_upper}",
 			},
@@ -61,11 +62,12 @@ func refusalOfIceberg() RefusalBody {
 	return RefusalBody{
 		Body: `{"error": {"code": "{status}", "message": "{detail}", "type": "{exception}"}}`,
 		Words: map[string]words{"exception": {
-			"key-reused":       "UnprocessableEntityException",
-			"scope-unresolved": "NotAuthorizedException",
-			"outcome-unknown":  "CommitStateUnknownException",
-			"503":              "ServiceUnavailableException",
-			"":                 "{slug_camel}Exception",
+			"key-reused":        "UnprocessableEntityException",
+			"scope-unresolved":  "NotAuthorizedException",
+			"signature-invalid": "NotAuthorizedException",
+			"outcome-unknown":   "CommitStateUnknownException",
+			"503":               "ServiceUnavailableException",
+			"":                  "{slug_camel}Exception",
 		}},
 	}
 }

@@ -23,6 +23,8 @@ type Rules struct {
 	KeySyntax string `json:"key_syntax"`
 	// Required: a request without a key is refused.
 	Required bool `json:"required"`
+	// Signed: a request that Options.VerifyFunc does not verify is refused.
+	Signed bool `json:"signed,omitempty"`
 	// Methods that are guarded.
 	Methods []string `json:"methods"`
 	// KeyScope says in words whose a key is: ScopeRoute adds the route to the caller.
@@ -76,6 +78,7 @@ func (o Options) Rules(route string, p retrysafe.Policy, extra ...Problem) Rules
 		Key:              carrier(o),
 		KeySyntax:        o.Profile.KeySyntax.String(),
 		Required:         o.Required,
+		Signed:           o.VerifyFunc != nil,
 		Methods:          o.Profile.Methods,
 		KeyScope:         keyScope(o),
 		ScopeRoute:       o.Profile.ScopeRoute,

@@ -49,32 +49,55 @@ func newAuthorizer(o Options) (*authorizer, error) {
 	}, nil
 }
 
+// authRefusal is why a request may not continue. It answers the request.
+type authRefusal struct {
+	reason error
+	http.Handler
+}
+
+// Error returns the reason.
+func (r *authRefusal) Error() string { return r.reason.Error() }
+
+// newAuthRefusal returns a refusal that is answered by a function.
+func newAuthRefusal(answer func(w http.ResponseWriter), reason error) *authRefusal {
+	return &authRefusal{reason, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { answer(w) })}
+}
+
 // refuse returns nil if a request may continue. Otherwise it has answered, and returns the reason.
 func (a *authorizer) refuse(w http.ResponseWriter, r *http.Request, options httpsafe.Options) error {
+	refusal := a.ask(r, options)
+	if refusal == nil {
+		return nil
+	}
+	refusal.ServeHTTP(w, r)
+	return refusal.reason
+}
+
+// ask returns nil if a request may continue.
+func (a *authorizer) ask(r *http.Request, options httpsafe.Options) *authRefusal {
 	if a == nil {
 		return nil
 	}
+	unavailable := func(w http.ResponseWriter) { options.WriteProblem(w, problem(AuthUnavailable)) }
 	ctx, stop := context.WithTimeout(r.Context(), a.timeout)
 	defer stop()
 	res, err := a.client.Do(a.question(ctx, r))
 	if err != nil {
-		options.WriteProblem(w, problem(AuthUnavailable))
 		if u := new(url.Error); errors.As(err, &u) {
 			err = u.Err // without the address, whose query may be a secret
 		}
-		return fmt.Errorf("AuthURL: %w", err)
+		return newAuthRefusal(unavailable, fmt.Errorf("AuthURL: %w", err))
 	}
 	defer res.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxAuthBody+1)) // so that the connection can be used again
+	reason := fmt.Errorf("AuthURL answered %d", res.StatusCode)
 	switch {
 	case 200 <= res.StatusCode && res.StatusCode <= 299:
 		return nil
 	case err == nil && (res.StatusCode == http.StatusUnauthorized || res.StatusCode == http.StatusForbidden):
-		passOn(w, res, body)
-	default:
-		options.WriteProblem(w, problem(AuthUnavailable))
+		return newAuthRefusal(func(w http.ResponseWriter) { passOn(w, res, body) }, reason)
 	}
-	return fmt.Errorf("AuthURL answered %d", res.StatusCode)
+	return newAuthRefusal(unavailable, reason)
 }
 
 // question returns the request that asks about r: the header of r, without the fields that belong to its connection

@@ -24,3 +24,10 @@ func SetAuthTimeout(p http.Handler, d time.Duration) { p.(*Proxy).current.Load()
 func (p *Proxy) SetPatience(d time.Duration) {
 	p.admission.patience, p.admission.longestQueued = d, 20*time.Second
 }
+
+// MemoryHeld returns how many bytes the requests of a proxy hold.
+func (p *Proxy) MemoryHeld() int64 {
+	p.admission.mu.Lock()
+	defer p.admission.mu.Unlock()
+	return p.admission.memory.held
+}

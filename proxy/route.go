@@ -27,10 +27,14 @@ type Route struct {
 	// EnforceFor reports whether the requests of a caller are guarded although the route is Observed. It gets the name that
 	// the ScopeFunc returns. Requests of unknown callers are observed. Default: it is so for no caller.
 	EnforceFor func(caller string) bool
+	// Scope names the callers of the route's requests, for routes whose callers have other credentials, such as signatures.
+	// The pages about keys do not know these callers. Default: the function that New was given.
+	Scope httpsafe.ScopeFunc
 	// Policy overrides the Guard's in the fields that are set.
 	Policy retrysafe.Policy
-	// HTTP says how keys and answers look. With HTTP.Inbox, a Proxy is also the handler that inbox.Inbox.Run delivers the
-	// requests to. BufferFlushes is set by the proxy: see Stream.
+	// HTTP says how keys and answers look. BufferFlushes is set by the proxy: see Stream. A request is verified by
+	// HTTP.VerifyFunc before AuthURL is asked about it; on a route that is Observed, one that is not verified is forwarded.
+	// With HTTP.Inbox, a Proxy is also the handler that inbox.Inbox.Run delivers the requests to.
 	//
 	// With HTTP.CompletedElsewhere the upstream completes the keys in transactions of its own. Each request with a key is
 	// sent with httpsafe.LeaseHeader and httpsafe.AttemptHeader. If no answer comes and the key was not completed, it is
@@ -88,8 +92,11 @@ type routeHandler struct {
 func newRouteHandler(
 	g *retrysafe.Guard, scope httpsafe.ScopeFunc, r Route, o httpsafe.Options, common sharing, observer Observer,
 ) (*routeHandler, error) {
-	if err := errors.Join(o.Validate(), r.checkHeaders(), r.checkKeyStatus()); err != nil {
+	if err := errors.Join(o.Validate(), r.checkHeaders(), r.checkKeyStatus(), r.checkVerify()); err != nil {
 		return nil, fmt.Errorf("proxy: route %q: %w", r.Pattern, err)
+	}
+	if r.Scope != nil {
+		scope = r.Scope
 	}
 	r.HTTP = r.HTTP.WithDefaults()
 	own := g.With(r.policy())
@@ -132,7 +139,7 @@ func newRouteHandler(
 	if o.Inbox != nil {
 		o.Inbox = loggedInbox{o.Inbox}
 	}
-	o.MemoryFunc, o.QuotaFunc = h.takeMemory, h.quota(o.QuotaFunc)
+	o.MemoryFunc, o.QuotaFunc, o.VerifyFunc = h.takeMemory, h.quota(o.QuotaFunc), h.verify(o.VerifyFunc)
 	h.guarded = httpsafe.Middleware(own, callerOf(scope), o)(h.forward)
 	return h, nil
 }
@@ -158,11 +165,40 @@ func (i loggedInbox) Accept(ctx context.Context, a *httpsafe.Accepted) (fresh bo
 	return fresh, err
 }
 
+// checkVerify returns an error if requests should be verified that pass through.
+func (r Route) checkVerify() error {
+	if r.Unguarded && r.HTTP.VerifyFunc != nil {
+		return errors.New("HTTP.VerifyFunc and Unguarded cannot be combined: requests would pass without being verified")
+	}
+	return nil
+}
+
+// verify returns a function that verifies a request and then asks AuthURL about it, which so never hears of requests
+// with a wrong signature.
+func (h *routeHandler) verify(signature httpsafe.VerifyFunc) httpsafe.VerifyFunc {
+	if signature == nil {
+		return nil
+	}
+	return func(r *http.Request, body []byte) error {
+		err := signature(r, body)
+		if err == nil && h.rules.MayHaveKey(r) {
+			if refusal := h.auth.ask(r, h.options); refusal != nil {
+				err = refusal
+			}
+		}
+		if err != nil {
+			logEntryOf(r.Context()).fail(err)
+		}
+		return err
+	}
+}
+
 // ServeHTTP implements http.Handler.
 func (h *routeHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	hold := w.(*holder) // set by Proxy.serveBounded
-	// A request that lacks a required key is refused without being forwarded, so it is treated like one with a key.
-	keyed := !h.noGuards && (h.rules.MayHaveKey(r) || h.rules.Required && h.rules.Guards(r.Method))
+	// A request that lacks a required key is refused without being forwarded, so it is treated like one with a key; and so
+	// is one whose body is read to verify it.
+	keyed := !h.noGuards && (h.rules.MayHaveKey(r) || (h.rules.Required || h.rules.Signed) && h.rules.Guards(r.Method))
 	observed := h.observed != nil && !h.enforces(r)
 	hold.bodyWithin(h.bodyTimeout, keyed && !observed)
 	switch {
@@ -203,7 +239,7 @@ func (h *routeHandler) serveKeyed(hold *holder, r *http.Request) {
 			h.observer.Observe(r.Context(), e)
 		}
 	}()
-	if h.rules.MayHaveKey(r) && httpsafe.DeliveryFrom(r.Context()) == nil { // which was authorized when it was accepted
+	if h.rules.MayHaveKey(r) && !h.rules.Signed && httpsafe.DeliveryFrom(r.Context()) == nil { // verify asks about signed ones
 		if err := h.auth.refuse(hold, r, h.options); err != nil {
 			entry.fail(err)
 			return

@@ -187,11 +187,15 @@ func TestCommandsInSentencesExist(t *testing.T) {
 func TestYAMLOfThePagesIsRead(t *testing.T) {
 	t.Setenv("RECONCILE_SECRET", webhook.NewSecret())
 	t.Setenv("UPSTREAM_KEY_SECRET", webhook.NewSecret())
+	t.Setenv("STRIPE_WEBHOOK_SECRET", webhook.NewSecret())
 	blocks := allBlocks(t)
 	t.Chdir(t.TempDir()) // where the pages have their files
 	var out, errs bytes.Buffer
 	if code := run([]string{"keyset", "new", "keyset.json"}, &out, &errs); code != cli.ExitOK {
 		t.Fatal(errs.String())
+	}
+	if err := os.WriteFile("github-secret", []byte("It's a Secret to Everybody"), 0o600); err != nil {
+		t.Fatal(err)
 	}
 	if err := os.WriteFile("users", []byte("alice resolve sha256:"+strings.Repeat("0", 64)), 0o600); err != nil {
 		t.Fatal(err)

@@ -42,9 +42,9 @@ type headers struct {
 }
 
 // parseHeaders reads the headers of a webhook. Signatures of unknown versions are ignored.
-func parseHeaders(h http.Header) (headers, *problem) {
+func parseHeaders(h http.Header) (headers, *CheckError) {
 	var p headers
-	var fault *problem
+	var fault *CheckError
 	if p.id, fault = single(h, HeaderID); fault != nil {
 		return p, fault
 	}
@@ -52,52 +52,55 @@ func parseHeaders(h http.Header) (headers, *problem) {
 		return p, fault
 	}
 	if strings.ContainsFunc(p.id, func(r rune) bool { return r <= ' ' || r > '~' || r == '.' }) || len(p.id) > 255 {
-		return p, malformed(HeaderID + " is not 1 to 255 characters of visible ASCII without a full stop.")
+		return p, badHeader(HeaderID, HeaderID+" is not 1 to 255 characters of visible ASCII without a full stop.")
 	}
 	seconds, err := strconv.ParseInt(p.timestamp, 10, 64)
 	if err != nil || strconv.FormatInt(seconds, 10) != p.timestamp || seconds < 0 || seconds > maxSeconds {
-		return p, malformed(HeaderTimestamp + " is not a whole number of seconds since 1970.")
+		return p, badHeader(HeaderTimestamp, HeaderTimestamp+" is not a whole number of seconds since 1970.")
 	}
 	p.at = time.Unix(seconds, 0)
 	lines := h.Values(HeaderSignature)
 	if len(lines) == 0 {
-		return p, malformed(HeaderSignature + " is missing.")
+		return p, badHeader(HeaderSignature, HeaderSignature+" is missing.")
 	}
 	p.signatures, fault = parseSignatures(strings.Join(lines, " "))
 	return p, fault
 }
 
+// badHeader returns the error about a header that is missing or malformed.
+func badHeader(name, detail string) *CheckError { return &CheckError{name, detail, true} }
+
 // maxSeconds is the end of the year 9999. Times up to it cannot overflow.
 const maxSeconds = 253402300799
 
-func single(h http.Header, name string) (string, *problem) {
+func single(h http.Header, name string) (string, *CheckError) {
 	lines := h.Values(name)
 	switch {
 	case len(lines) == 0 || lines[0] == "":
-		return "", malformed(name + " is missing.")
+		return "", badHeader(name, name+" is missing.")
 	case len(lines) > 1:
-		return "", malformed(name + " occurs more than once.")
+		return "", badHeader(name, name+" occurs more than once.")
 	}
 	return lines[0], nil
 }
 
 // parseSignatures reads a list of signatures separated by spaces.
-func parseSignatures(list string) (known []signature, fault *problem) {
+func parseSignatures(list string) (known []signature, fault *CheckError) {
 	all := strings.Fields(list)
 	if len(all) > maxSignatures {
-		return nil, malformed(HeaderSignature + " has more than " + strconv.Itoa(maxSignatures) + " signatures.")
+		return nil, badHeader(HeaderSignature, HeaderSignature+" has more than "+strconv.Itoa(maxSignatures)+" signatures.")
 	}
 	for _, text := range all {
 		version, encoded, found := strings.Cut(text, ",")
 		if !found {
-			return nil, malformed(HeaderSignature + " is not a list of \"version,signature\" entries.")
+			return nil, badHeader(HeaderSignature, HeaderSignature+" is not a list of \"version,signature\" entries.")
 		}
 		if version != versionShared && version != versionKeyPair {
 			continue
 		}
 		b, err := base64.StdEncoding.DecodeString(encoded)
 		if err != nil {
-			return nil, malformed("A signature in " + HeaderSignature + " is not base64.")
+			return nil, badHeader(HeaderSignature, "A signature in "+HeaderSignature+" is not base64.")
 		}
 		known = append(known, signature{version, b})
 	}

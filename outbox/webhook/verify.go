@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"time"
 )
 
@@ -26,11 +27,7 @@ type VerifyOptions struct {
 // the body is too long, 401 if no signature is valid or the timestamp is out of tolerance. Verify panics if no secret
 // can verify.
 func Verify(secrets Secrets, o VerifyOptions) func(http.Handler) http.Handler {
-	usable := false
-	for _, s := range secrets {
-		usable = usable || s.shared != nil || s.public != nil
-	}
-	if !usable {
+	if !secrets.CanVerify() {
 		panic("webhook: Verify needs a shared secret or a public key")
 	}
 	o.Tolerance, o.MaxBody = cmp.Or(o.Tolerance, 5*time.Minute), cmp.Or(o.MaxBody, 1<<20)
@@ -48,13 +45,67 @@ func Verify(secrets Secrets, o VerifyOptions) func(http.Handler) http.Handler {
 	}
 }
 
-func (o VerifyOptions) check(secrets Secrets, w http.ResponseWriter, r *http.Request) ([]byte, *problem) {
-	h, fault := parseHeaders(r.Header)
-	if fault != nil {
-		return nil, fault
+// Check is what Verify does, for a body that was read already. Its error is a *[CheckError].
+func (all Secrets) Check(h http.Header, body []byte, tolerance time.Duration) error {
+	parsed, err := parseRecent(h, tolerance)
+	if err == nil {
+		err = all.checkSignatures(parsed, body)
 	}
-	if d := time.Since(h.at); d > o.Tolerance || d < -o.Tolerance {
-		return nil, unauthorized(HeaderTimestamp + " is too far from this server's clock.")
+	if err != nil { // not a *CheckError that is nil
+		return err
+	}
+	return nil
+}
+
+// CanVerify reports whether one of the secrets is a shared secret or a public key.
+func (all Secrets) CanVerify() bool {
+	return slices.ContainsFunc(all, func(s Secret) bool { return s.shared != nil || s.public != nil })
+}
+
+// CheckError says why a webhook is refused.
+type CheckError struct {
+	// Header is the name of the header that is missing, malformed or wrong.
+	Header string
+	// Detail is for the sender. It does not show the signature that would have been right.
+	Detail string
+
+	malformed bool
+}
+
+// Error returns the detail.
+func (e *CheckError) Error() string { return "webhook: " + e.Detail }
+
+// problem returns the refusal of a middleware.
+func (e *CheckError) problem() *problem {
+	if e.malformed {
+		return malformed(e.Detail)
+	}
+	return unauthorized(e.Detail)
+}
+
+// parseRecent reads the headers of a webhook whose timestamp is within the tolerance.
+func parseRecent(h http.Header, tolerance time.Duration) (headers, *CheckError) {
+	parsed, err := parseHeaders(h)
+	if err != nil {
+		return parsed, err
+	}
+	if d := time.Since(parsed.at); d > tolerance || d < -tolerance {
+		return parsed, &CheckError{HeaderTimestamp, HeaderTimestamp + " is too far from this server's clock.", false}
+	}
+	return parsed, nil
+}
+
+func (all Secrets) checkSignatures(h headers, body []byte) *CheckError {
+	if !all.verify(signed(h.id, h.timestamp, body), h.signatures) {
+		return &CheckError{HeaderSignature, "No signature was made with a secret of this receiver.", false}
+	}
+	return nil
+}
+
+func (o VerifyOptions) check(secrets Secrets, w http.ResponseWriter, r *http.Request) ([]byte, *problem) {
+	h, fault := parseRecent(r.Header, o.Tolerance)
+	if fault != nil {
+		return nil, fault.problem()
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, o.MaxBody))
 	if err != nil {
@@ -64,8 +115,8 @@ func (o VerifyOptions) check(secrets Secrets, w http.ResponseWriter, r *http.Req
 		}
 		return nil, malformed("The body could not be read.")
 	}
-	if !secrets.verify(signed(h.id, h.timestamp, body), h.signatures) {
-		return nil, unauthorized("No signature was made with a secret of this receiver.")
+	if fault := secrets.checkSignatures(h, body); fault != nil {
+		return nil, fault.problem()
 	}
 	return body, nil
 }

@@ -168,7 +168,7 @@ func FuzzHeaders(f *testing.F) {
 	f.Fuzz(func(t *testing.T, id, timestamp, signatures string) {
 		h, fault := parseHeaders(http.Header{HeaderID: {id}, HeaderTimestamp: {timestamp}, HeaderSignature: {signatures}})
 		if fault != nil {
-			if fault.status != http.StatusBadRequest || fault.detail == "" {
+			if fault.problem().status != http.StatusBadRequest || fault.Detail == "" || fault.Header == "" {
 				t.Errorf("refused with %+v", fault)
 			}
 			return

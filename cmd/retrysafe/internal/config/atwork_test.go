@@ -1,6 +1,9 @@
 package config
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
 	"fmt"
 	"io"
 	"net/http"
@@ -14,6 +17,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/httpsafe"
+	"github.com/retrysafe/retrysafe/outbox/webhook"
 	"github.com/retrysafe/retrysafe/proxy"
 	"github.com/retrysafe/retrysafe/stores/memstore"
 )
@@ -52,10 +56,14 @@ func (a *atWork) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
+// standardSecret is a secret of Standard Webhooks.
+const standardSecret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+
 // work runs test with the proxy of a file whose one route, or whose defaults, have the settings.
 func work(t *testing.T, settings string, test func(a *atWork)) {
 	t.Helper()
 	t.Setenv("S", "a secret of some length")
+	t.Setenv("OTHER", standardSecret)
 	synctest.Test(t, func(t *testing.T) {
 		c := mustParse(t, "upstream: http://api\ndefaults: "+settings+"\nsecret: {env: S}\n")
 		if err := c.FillIn(); err != nil {
@@ -151,6 +159,73 @@ func TestSettingsAtWork(t *testing.T) {
 				got, _ := a.post("/pay", "", key, "Caller: acme")
 				want(a.T, "answer", got, "201 run 1")
 			}
+		}},
+		"verify": {"{verify: {stripe: {secret: [{env: OTHER}, {env: S}], tolerance: 1m}}, key: {body: /id}}", func(a *atWork) {
+			const event = `{"id":"evt_1"}`
+			at := fmt.Sprint(time.Now().Unix())
+			mac := hmac.New(sha256.New, []byte("a secret of some length"))
+			io.WriteString(mac, at+"."+event)
+			signed := fmt.Sprintf("Stripe-Signature: t=%s,v1=%x", at, mac.Sum(nil))
+			refused := func(body string, says string, fields ...string) {
+				a.Helper()
+				got, _ := a.post("/hooks", body, fields...)
+				if !strings.HasPrefix(got, "401 ") || !strings.Contains(got, `"code":"signature-invalid"`) || !strings.Contains(got, says) {
+					a.Errorf("got %s, want 401 with %q", got, says)
+				}
+			}
+			refused(event, "Stripe-Signature is missing")
+			refused(event+" ", "No signature in Stripe-Signature fits", signed)
+			for range 2 {
+				got, _ := a.post("/hooks", event, signed)
+				want(a.T, "signed", got, "201 run 1")
+			}
+			time.Sleep(time.Minute + time.Second)
+			refused(event, "more than 1m0s in the past", signed)
+			want(a.T, "runs", a.runs.Load(), 1)
+		}},
+		"verify, without a key": {"{verify: {github: {secret: {env: S}}}}", func(a *atWork) {
+			mac := hmac.New(sha256.New, []byte("a secret of some length"))
+			io.WriteString(mac, "a")
+			signed := fmt.Sprintf("X-Hub-Signature-256: sha256=%x", mac.Sum(nil))
+			got, _ := a.post("/hooks", "a", signed)
+			want(a.T, "signed", got, "201 run 1")
+			got, _ = a.post("/hooks", "b", signed)
+			want(a.T, "forged", got[:4], "401 ")
+		}},
+		"verify, shopify": {"{verify: {shopify: {secret: {env: S}}}}", func(a *atWork) {
+			mac := hmac.New(sha256.New, []byte("a secret of some length"))
+			io.WriteString(mac, "a")
+			signed := "X-Shopify-Hmac-Sha256: " + base64.StdEncoding.EncodeToString(mac.Sum(nil))
+			got, _ := a.post("/hooks", "a", signed)
+			want(a.T, "signed", got, "201 run 1")
+			got, _ = a.post("/hooks", "b", signed)
+			want(a.T, "forged", got[:4], "401 ")
+		}},
+		"verify, slack": {"{verify: {slack: {secret: {env: S}, tolerance: 1h}}}", func(a *atWork) {
+			at := fmt.Sprint(time.Now().Unix())
+			mac := hmac.New(sha256.New, []byte("a secret of some length"))
+			io.WriteString(mac, "v0:"+at+":a")
+			signed := fmt.Sprintf("X-Slack-Signature: v0=%x", mac.Sum(nil))
+			time.Sleep(time.Hour)
+			got, _ := a.post("/hooks", "a", signed, "X-Slack-Request-Timestamp: "+at)
+			want(a.T, "signed", got, "201 run 1")
+			got, _ = a.post("/hooks", "b", signed, "X-Slack-Request-Timestamp: "+at)
+			want(a.T, "forged", got[:4], "401 ")
+		}},
+		"verify, standard webhooks": {"{verify: {standard_webhooks: {secret: {env: OTHER}}}}", func(a *atWork) {
+			secrets, err := webhook.ParseSecrets(standardSecret)
+			if err != nil {
+				a.Fatal(err)
+			}
+			now := time.Now()
+			signed := []string{
+				"Webhook-Id: msg_1", fmt.Sprint("Webhook-Timestamp: ", now.Unix()),
+				"Webhook-Signature: " + secrets.Sign("msg_1", now, []byte("a")),
+			}
+			got, _ := a.post("/hooks", "a", signed...)
+			want(a.T, "signed", got, "201 run 1")
+			got, _ = a.post("/hooks", "b", signed...)
+			want(a.T, "forged", got[:4], "401 ")
 		}},
 		"scope version": {"{scope_version: v2}", func(a *atWork) {
 			a.post("/pay", "", key)

@@ -90,10 +90,17 @@ func (c *Config) Proxy() (proxy.Options, error) {
 	if err != nil {
 		return proxy.Options{}, err
 	}
-	o := proxy.Options{Upstream: proxy.Upstream{TLS: roots}, Default: c.route(c.Defaults, known)}
+	o := proxy.Options{Upstream: proxy.Upstream{TLS: roots}}
+	if o.Default, err = c.route(c.Defaults, known); err != nil {
+		return proxy.Options{}, err
+	}
 	settings.Apply(c, &o)
 	for _, t := range c.overridden() {
-		o.Routes = append(o.Routes, c.route(t, known))
+		r, err := c.route(t, known)
+		if err != nil {
+			return proxy.Options{}, err
+		}
+		o.Routes = append(o.Routes, r)
 	}
 	return o, nil
 }
@@ -124,10 +131,12 @@ func LoadCertificates(path string) (*x509.CertPool, error) {
 }
 
 // route returns the proxy's route for one whose defaults are filled in.
-func (c *Config) route(t Route, known secrets) proxy.Route {
-	r := t.options(known)
+func (c *Config) route(t Route, known secrets) (r proxy.Route, err error) {
+	r = t.options(known)
 	r.BodyTimeout, r.HTTP.KeyPages = c.Limits.BodyTimeout.Value, c.Dashboard.keyPages()
-	return r
+	r.Scope = t.scopeFunc()
+	r.HTTP.VerifyFunc, err = t.verifyFunc()
+	return r, err
 }
 
 // options returns the proxy's route. Most settings set one of its options each, which their tags name; here are those

@@ -108,6 +108,7 @@ func (c *Config) checkRoute(r *yamlfile.Reader, t Route, pattern string) {
 	t.checkRerun(r)
 	t.checkComplete(r)
 	t.checkInbox(r, pattern)
+	t.checkVerify(r)
 	c.checkMode(r, t)
 	if pattern != "" {
 		t.checkMethod(r)
@@ -240,7 +241,7 @@ func (t Route) warnings() (all []yamlfile.Fault) {
 			Instead: "write ambiguous: store or unknown; or upstream_key: HEADER, for an upstream that recognises repeats by it",
 		})
 	}
-	all = append(all, t.leaseWarnings()...)
+	all = append(append(all, t.leaseWarnings()...), t.verifyWarnings()...)
 	switch {
 	case !t.Redact.Set:
 	case t.completesUpstream():
@@ -262,11 +263,16 @@ func (t Route) warnings() (all []yamlfile.Fault) {
 			Instead: "let the service serve requests without this header as before, or write mode: enforce",
 		})
 	}
-	if method, _, path := splitPattern(t.Pattern.Value); path != "" && method == "" && t.Required.Value && !t.Methods.Set {
+	demands := "a key is required"
+	if t.sender() != nil {
+		demands = "a signature is required"
+	}
+	isStrict := t.Required.Value || t.sender() != nil
+	if method, _, path := splitPattern(t.Pattern.Value); path != "" && method == "" && isStrict && !t.Methods.Set {
 		if open := without(settings.CommonMethods(), t.rules().Methods); len(open) > 0 {
 			all = append(all, yamlfile.Fault{
 				At: t.Pattern.At,
-				Message: fmt.Sprintf("a key is required, but %s requests pass through unguarded: the profile %s guards %s",
+				Message: fmt.Sprintf("%s, but %s requests pass through unguarded: the profile %s guards %s", demands,
 					strings.Join(open, " and "), t.profile().Name, strings.Join(t.rules().Methods, ", ")),
 				Instead: fmt.Sprintf("write methods: [%s] to guard all of them, or methods: [%s]",
 					strings.Join(settings.CommonMethods(), ", "), strings.Join(t.rules().Methods, ", ")),

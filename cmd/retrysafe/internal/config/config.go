@@ -8,6 +8,7 @@
 //	patterns.go  routes that would match nothing, or that guard nothing
 //	links.go     the links of the dashboard
 //	mode.go      routes that are only observed
+//	verify.go    how the senders of routes sign their requests
 //	check.go     settings that make no sense together
 //	build.go     the options of the proxy that a configuration stands for
 //	encryption.go  the keys for what the store keeps

@@ -3,6 +3,9 @@ package config
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -78,6 +81,9 @@ routes:
   POST shop.example.com/carts: {upstream: "https://carts.internal/v1"}
   /files/: {guarded: false, upstream: "h2c://localhost:3000/base"}
   /plain:
+  POST /stripe: {verify: {stripe: {secret: [{env: STRIPE_NEW}, {env: STRIPE}], tolerance: 10m}}, key: {body: /id}}
+  POST /github: {verify: {github: {secret: {env: STRIPE}}}, key: {header: X-GitHub-Delivery}}
+  POST /open: {verify: none}
 `
 
 func mustParse(t *testing.T, source string) *Config {
@@ -103,6 +109,8 @@ func TestAFullFile(t *testing.T) {
 	}
 	t.Setenv("SECRET", "a secret of some length")
 	t.Setenv("RECONCILE", webhook.NewSecret())
+	t.Setenv("STRIPE_NEW", "whsec_new")
+	t.Setenv("STRIPE", "whsec_old")
 	o, err := c.Proxy()
 	if err != nil {
 		t.Fatal(err)
@@ -161,6 +169,8 @@ func TestAFullFile(t *testing.T) {
 	want(t, "ambiguous under reconcile", transfer.HTTP.Ambiguous.Or(transfer.Policy), retrysafe.AmbiguousUnknown)
 	want(t, "failures", order.Policy.FailureRetention, retrysafe.Retention{Replay: 5 * time.Minute})
 	want(t, "unguarded", static.Unguarded, true)
+	want(t, "verified", fmt.Sprint(o.Default.HTTP.VerifyFunc != nil, plain.HTTP.VerifyFunc != nil, o.Routes[12].HTTP.VerifyFunc != nil,
+		o.Routes[13].HTTP.VerifyFunc != nil, o.Routes[14].HTTP.VerifyFunc != nil), "false false true true false")
 	want(t, "a pattern alone", plain.Pattern+fmt.Sprint(plain.Unguarded), "/plainfalse")
 }
 
@@ -344,4 +354,41 @@ func TestEnforceForSplitsByCaller(t *testing.T) {
 	want(t, "callers of a route that is enforced", c.overridden()[0].enforced() == nil, true)
 	c.ObserveAll()
 	want(t, "observed with --observe", c.overridden()[0].observes() && c.Defaults.enforced() == nil, true)
+}
+
+// Secrets are read where the file says that they are, at start and at each reload, and an empty one verifies nothing.
+// Seen to fail with the check of empty files taken out of verifyFunc and of package signature, and with the files taken
+// out of Files.
+func TestSecretsOfSenders(t *testing.T) {
+	t.Setenv("OLD", "s3cret")
+	path := filepath.Join(t.TempDir(), "secret")
+	c := mustParse(t, "upstream: http://x\nroutes:\n  POST /a: {verify: {github: {secret: [{env: OLD}, {file: "+path+"}]}}}\n")
+	if err := c.FillIn(); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(c.Files(), path) {
+		t.Errorf("a change of the secret would not be seen: %v", c.Files())
+	}
+	for text, says := range map[string]string{"": "verify.github.secret: the secret in " + path + " is empty", "\n": "is empty", "new\n": ""} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := c.Proxy()
+		if (err == nil) != (says == "") || err != nil && !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: got %v, want %q", text, err, says)
+		}
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Proxy(); err == nil {
+		t.Error("a route without its secret is served")
+	}
+	t.Setenv("OLD", "")
+	if _, err := c.Proxy(); err == nil || !strings.Contains(err.Error(), "OLD") {
+		t.Errorf("got %v", err)
+	}
+	if shown := c.Effective(); strings.Contains(shown, "s3cret") || !strings.Contains(shown, `secret: [{env: "OLD"}, {file: "`+path+`"}]`) {
+		t.Errorf("got\n%s", shown)
+	}
 }

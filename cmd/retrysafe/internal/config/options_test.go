@@ -25,7 +25,7 @@ var inOtherWays = map[string]string{
 	"Route.HTTP.QuotaFunc": "limits.keys_per_caller", "Route.HTTP.MemoryFunc": "limits.memory",
 	"Route.HTTP.CompletedElsewhere": "complete", "Route.HTTP.BufferFlushes": "stream", "Route.HTTP.StatusPath": "in_flight",
 	"Route.HTTP.Inbox": "accept", "Route.HTTP.InFlightStatus": "in_flight", "Route.HTTP.RespondAsync": "in_flight", "Route.HTTP.PolicyURL": "public_url",
-	"Route.HTTP.KeyPages":      "dashboard.url",
+	"Route.HTTP.KeyPages": "dashboard.url", "Route.HTTP.VerifyFunc": "verify", "Route.Scope": "verify",
 	"Route.HTTP.Profile.Class": "statuses", "Route.Policy.OnInFlight": "in_flight",
 	"Route.HTTP.Profile.Fingerprint": "fingerprint", "Route.HTTP.Profile.Ambiguous": "ambiguous",
 	"Route.HTTP.Profile.Records": "retention",

@@ -46,6 +46,18 @@ func TestWhatIsRefused(t *testing.T) {
 			"the status of keys that no client knows", "defaults: {key_status: true}\nroutes:\n  POST /x/{id}: {key: {natural: {path: [id]}}}\n",
 			1, 24, "write key_status: false",
 		},
+		{"no sender", "defaults: {verify: {}}\n", 1, 20, "write verify: none"},
+		{"two senders", "defaults: {verify: {github: {secret: {env: A}}, slack: {secret: {env: A}}}}\n", 1, 21, "keep one of"},
+		{"a sender that is not known", "defaults: {verify: {strype: {secret: {env: A}}}}\n", 1, 21, `did you mean "stripe"?`},
+		{"a word for a sender", "defaults: {verify: stripe}\n", 1, 20, "write verify: {stripe: "},
+		{"a sender without a secret", "defaults: {verify: {stripe: {tolerance: 1m}}}\n", 1, 30, "write secret: {env: NAME}"},
+		{"a sender with a secret that is nowhere", "defaults: {verify: {stripe: {secret: {}}}}\n", 1, 30, "write secret: {env: NAME}"},
+		{"a sender without secrets", "defaults: {verify: {stripe: {secret: []}}}\n", 1, 30, "write secret: {env: NAME}"},
+		{"a tolerance where there is no time", "defaults: {verify: {github: {secret: {env: A}, tolerance: 1m}}}\n", 1, 48, "known: secret"},
+		{
+			"a route that verifies nothing", "defaults: {verify: {github: {secret: {env: A}}}}\nroutes:\n  /open/: {guarded: false}\n", 3, 21,
+			"write verify: none too",
+		},
 		{"two places for the keyset", "encryption: {file: k, env: K}\n", 1, 28, "write one of env, file and command"},
 		{"encryption without keys", "encryption: {plaintext: accept}\n", 1, 25, "retrysafe keyset new"},
 		{"what becomes of plaintext", "encryption: {file: k, plaintext: yes}\n", 1, 34, "refuse, accept, write"},
@@ -251,10 +263,11 @@ func TestWhatIsRefused(t *testing.T) {
 			}
 			text := faults.Error()
 			line := strings.Split(c.source, "\n")[c.line-1]
-			for _, part := range []string{
-				fmt.Sprintf("proxy.yaml:%d:%d: ", c.line, c.column),
-				strings.ReplaceAll(line, "\t", " "), "^",
-			} {
+			parts := []string{fmt.Sprintf("proxy.yaml:%d:%d: ", c.line, c.column)}
+			if !f.Hidden { // the line may have a secret
+				parts = append(parts, strings.ReplaceAll(line, "\t", " "), "^")
+			}
+			for _, part := range parts {
 				if !strings.Contains(text, part) {
 					t.Errorf("%q lacks %q", text, part)
 				}
@@ -285,11 +298,14 @@ func TestTheCaretPointsAtTheFault(t *testing.T) {
 
 // A user who takes the field for the secret itself does not find it in a log.
 //
-// Seen to fail with the lines of secret: shown.
+// Seen to fail with the lines of secret: shown, and with those of verify:.
 func TestNoFaultShowsASecret(t *testing.T) {
 	for _, source := range []string{
 		"secret: s3cret\n", "secret: [s3cret]\n", "secret: {value: s3cret}\n",
 		"secret: {env: [s3cret]}\n", "upstream_key_secret: s3cret\n",
+		"defaults: {verify: s3cret}\n", "defaults: {verify: {stripe: s3cret}}\n", "defaults: {verify: {stripe: {secret: s3cret}}}\n",
+		"defaults: {verify: {stripe: {secret: [s3cret]}}}\n", "defaults: {verify: {stripe: {secret: {value: s3cret}}}}\n",
+		"defaults: {verify: {stripe: {secrets: s3cret}}}\n", "defaults: {verify: {stripe: {tolerance: 1, secret: s3cret}}}\n",
 	} {
 		_, err := Parse("proxy.yaml", []byte(source))
 		if err == nil || !strings.HasPrefix(err.Error(), "proxy.yaml:1:") || strings.Contains(err.Error(), "s3cret") {
@@ -313,6 +329,7 @@ func TestWhatIsNotRefused(t *testing.T) {
 		"routes:\n  PURGE /x: {methods: [PURGE]}\n",
 		"routes:\n  POST /x: {abandoned: rerun, upstream_key: none}\n",
 		"routes:\n  POST /x: {guarded: false, abandoned: rerun}\n",
+		"defaults: {verify: {github: {secret: [{env: A}, {file: b}]}}}\nroutes:\n  /open/: {guarded: false, verify: none}\n",
 	} {
 		if _, err := Parse("proxy.yaml", []byte(source)); err != nil {
 			t.Errorf("%q: %v", source, err)
@@ -320,9 +337,12 @@ func TestWhatIsNotRefused(t *testing.T) {
 	}
 }
 
+const verifying = "upstream: http://x\nscope: none\nroutes:\n"
+
 // What frees the key of an operation that may have run is told, once for each line of the file.
 //
-// Seen to fail with Warnings returning nothing.
+// Seen to fail with Warnings returning nothing, and with the scope, the key and the methods of routes that verify not
+// looked at.
 func TestWarnings(t *testing.T) {
 	for source, lines := range map[string]string{
 		"upstream: http://x\n": "[]",
@@ -341,6 +361,13 @@ func TestWarnings(t *testing.T) {
 		"upstream: http://x\nroutes:\n  POST /a: {timeout: 1m, lease: 5s}\n":                                          "[]",
 		"upstream: http://x\ndefaults: {redact: [/a]}\nroutes:\n  POST /a: {complete: upstream}\n  POST /b:\n":        "[{2 20}]",
 		"upstream: http://x\nroutes:\n  POST /a: {redact: [/a], drop_body: true}\n":                                   "[{3 21}]",
+		verifying + "  POST /a: {verify: {stripe: {secret: {env: A}}}}\n":                                             "[{4 22}]",
+		verifying + "  POST /a: {verify: {stripe: {secret: {env: A}}}, key: {body: /id}}\n":                           "[]",
+		verifying + "  POST /a: {verify: {standard_webhooks: {secret: {env: A}}}, key: {header: webhook-id}}\n":       "[]",
+		verifying + "  POST /a: {verify: {github: {secret: {env: A}}}, key: {header: Webhook-Id}}\n":                  "[{4 22}]",
+		verifying + "  POST /a: {verify: none}\n":                                                                     "[]",
+		verifying + "  /a: {verify: {slack: {secret: {env: A}}}, key: {body: /event_id}}\n":                           "[{4 3}]",
+		"upstream: http://x\nroutes:\n  POST /a: {verify: {stripe: {secret: {env: A}}}, key: {body: /id}}\n":          "[]", // the signature says who calls
 	} {
 		c := mustParse(t, source)
 		if err := c.FillIn(); err != nil {

@@ -22,6 +22,11 @@ func (c *Config) Files() (paths []string) {
 		if named := t.Profile.Value.named; profiles.IsFile(named) {
 			all = append(all, named)
 		}
+		if from := t.sender(); from != nil {
+			for _, s := range from.secrets {
+				all = append(all, s.File.Value)
+			}
+		}
 	}
 	slices.Sort(all)
 	for _, path := range slices.Compact(all) {

@@ -42,6 +42,12 @@ type Route struct {
 
 	profiles.Conventions `yaml:",inline" sets:"HTTP.Profile"`
 
+	// Verify is how the sender signs its requests: `{stripe: {secret: {env: NAME}}}`, and so `standard_webhooks`, `github`,
+	// `shopify` and `slack`. A request without a valid signature gets 401 `signature-invalid`, and nothing is claimed, run or
+	// replayed for it, whether it has a key or not. `none` verifies nothing. With `mode: observe` such requests are counted
+	// and served. All requests of the route then have one caller, the sender, whatever `scope` says. See [verifying
+	// signatures](verifying-signatures.md). Default: `none`.
+	Verify Setting[Verify] `yaml:"verify" form:"none"`
 	// Key is where keys come from: `header`, which is the profile's, or one of the following.
 	Key Setting[Key] `yaml:"key" form:"header"`
 	// ScopeVersion is what the scope of every key begins with, such as `v2`. Change it when the API begins to mean

@@ -89,7 +89,8 @@ func TestTheSchemaRefusesMistakes(t *testing.T) {
 		"defaults: {methods: [post]}", "defaults: {in_flight: wait}", "defaults: {abandoned: reconcile}",
 		"defaults: {fingerprint: md5}", "defaults: {fingerprint: {include: [a.b]}}", "defaults: {key: {natural: {id: a}}}",
 		"defaults: {retention: 72h}", "routes: {POST /a: {requierd: true}}", "routes: {POST /a: required}",
-		"routes: {POST /a: {attempts: 11}}", "routes: [a]",
+		"routes: {POST /a: {attempts: 11}}", "defaults: {verify: stripe}",
+		"defaults: {verify: {stripe: {secret: s3cret}}}", "defaults: {verify: {github: {tolerance: 5m}}}", "routes: [a]",
 	} {
 		if check(text) == nil {
 			t.Errorf("%q is accepted", text)

@@ -19,7 +19,7 @@ var proxyFile = settings.Kind{Forms: forms, Sources: []fs.FS{source, profiles.So
 
 // source has the comments of the settings.
 //
-//go:embed config.go route.go
+//go:embed config.go route.go verify.go
 var source embed.FS
 
 // forms are the ways to read the text of a value that only the proxy's file has, by the names that the tags of settings
