@@ -78,11 +78,14 @@ func newStatement(d Dialect, text string) statement {
 	return s
 }
 
+// defaultTable is the name of the table if Options has none.
+const defaultTable = "outbox"
+
 // name matches the allowed names of tables and schemas. A name becomes part of statements, in quotes.
 var name = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,39}$`)
 
 func newStatements(d Dialect, o Options) (*statements, error) {
-	o.Table = cmp.Or(o.Table, "outbox")
+	o.Table = cmp.Or(o.Table, defaultTable)
 	if d != PostgreSQL && d != SQLite && d != MySQL {
 		return nil, fmt.Errorf("outbox: unsupported dialect %q; supported: %q, %q, %q", d, PostgreSQL, SQLite, MySQL)
 	}
