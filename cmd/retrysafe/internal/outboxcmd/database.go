@@ -15,12 +15,14 @@ import (
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/store"
 	"github.com/retrysafe/retrysafe/outbox"
+	"github.com/retrysafe/retrysafe/stores/cryptstore"
 )
 
 // Database is that of a store. It may have outboxes.
 type Database struct {
 	store store.Ref
 	db    database
+	keys  *cryptstore.Keyring // nil: encrypted messages are not shown
 }
 
 // Box is an outbox, and its name for people.
@@ -30,8 +32,8 @@ type Box struct {
 }
 
 // OpenDatabase opens the database of a store. It returns nil if no outbox can be there, because the store is in memory,
-// on a server without SQL, or in several places. It connects when it is used.
-func OpenDatabase(ctx context.Context, ref store.Ref) (*Database, error) {
+// on a server without SQL, or in several places. It connects when it is used. keys decrypt messages; nil: there are none.
+func OpenDatabase(ctx context.Context, ref store.Ref, keys *cryptstore.Keyring) (*Database, error) {
 	if ref.Memory || ref.Place != nil && ref.Postgres == nil && ref.MySQL == nil {
 		return nil, nil
 	}
@@ -40,7 +42,7 @@ func OpenDatabase(ctx context.Context, ref store.Ref) (*Database, error) {
 		return nil, err
 	}
 	db.SetMaxOpenConns(maxConnections)
-	return &Database{ref, db}, nil
+	return &Database{ref, db, keys}, nil
 }
 
 // maxConnections is how many connections a Database has at most. Pages for operators need no more, and the server has
@@ -64,6 +66,9 @@ func (d *Database) Find(ctx context.Context) (all []Box, err error) {
 		return nil, explain(d.store, err)
 	}
 	for _, o := range found {
+		if d.keys != nil {
+			o.Keys = d.keys
+		}
 		box, err := outbox.New(d.db.DB, dialectOf(d.store), o)
 		if err != nil {
 			return nil, err
