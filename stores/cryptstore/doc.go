@@ -21,7 +21,8 @@
 //   - names of steps
 //   - the trail: what people have decided about the key, and why. Purge and support tools work without the encryption
 //     key, and a decision must stay readable when that key is lost.
-//   - messages of an outbox, and journals of clients, which no Store keeps: outbox.Options.Keys encrypts messages
+//   - messages of an outbox, and journals of clients, which no Store keeps: outbox.Options.Keys and cryptjournal encrypt
+//     those, with the same keysets
 //   - what a service writes itself, by the SQL functions of pgstore and mysqlstore: see PlaintextAccepted
 //
 // # What a change is noticed by
