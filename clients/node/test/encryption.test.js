@@ -163,6 +163,13 @@ test('rotation and plaintext', async (t) => {
   assert((await rejection(once('old', keys))) instanceof Unreadable)
   assert.equal(await once('new', keys), 'new')
 
+  for (const plaintext of ['write', 'accept']) {
+    await retrysafe.once(pool, { scope: 'rotated', key: run + plaintext, encryption: new Encryption(keyset, { plaintext }) }, async (tx, op) => {
+      await op.step('one', () => 'step')
+      const { rows: [row] } = await tx.query("SELECT retrysafe.step($1, 'one') AS data", [op.lease])
+      assert.equal(row.data.includes('step'), plaintext === 'write')
+    })
+  }
   const [write, accept] = ['write', 'accept'].map((plaintext) => new Encryption(keyset, { plaintext }))
   assert.equal(await once('plain', write), 'plain')
   assert.equal(String(await by('plain')), '"plain"')
