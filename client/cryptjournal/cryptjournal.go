@@ -70,7 +70,9 @@ func (j *Journal) Begin(ctx context.Context, e client.Entry) (*client.Entry, err
 func (j *Journal) End(ctx context.Context, id string) error { return j.inner.End(ctx, id) }
 
 // GiveUp implements client.Journal. The reason is not encrypted.
-func (j *Journal) GiveUp(ctx context.Context, id, why string) error { return j.inner.GiveUp(ctx, id, why) }
+func (j *Journal) GiveUp(ctx context.Context, id, why string) error {
+	return j.inner.GiveUp(ctx, id, why)
+}
 
 // Find implements client.Journal. It returns ErrUnreadable for an entry that cannot be read.
 func (j *Journal) Find(ctx context.Context, id string) (*client.Entry, error) {

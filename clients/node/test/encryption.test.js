@@ -87,7 +87,7 @@ test('keysets', () => {
   assert.throws(() => new Encryption(keyset, { plaintext: 'yes' }), InvalidArgument)
 })
 
-// The rules are those of the SQL function http_meta, which does not see these headers. Seen to fail without notStored.
+// The rules are those of the SQL functions, which do not see these headers. Seen to fail without notStored.
 test('headers that cannot be stored', () => {
   const keys = new Encryption(keyset)
   for (const [type, line] of [

@@ -91,7 +91,7 @@ class Vectors(unittest.TestCase):
             self.assertNotIn("hush", str(raised.exception))
         self.assertRaises(retrysafe.InvalidArgument, retrysafe.Encryption, KEYSET, plaintext="yes")
 
-    # The rules are those of the SQL function http_meta, which does not see these headers. Seen to fail without _NOT_STORED.
+    # The rules are those of the SQL functions, which do not see these headers. Seen to fail without _NOT_STORED.
     def test_headers_that_cannot_be_stored(self):
         for kind, lines in [
             ("a\nb", []), ("", ["no colon"]), ("", ["X: a\rb"]), ("", ["Set-Cookie: a"]), ("", ["Retrysafe-Lease: a"]),
