@@ -115,7 +115,7 @@ func (c Cmd) Run(s *cli.Streams) error {
 }
 
 func (c Cmd) outboxes(ctx context.Context, ref store.Ref) (*outboxcmd.Database, error) {
-	ring, err := c.Encryption.Keys()
+	ring, err := c.Keys()
 	if err != nil {
 		return nil, err
 	}
