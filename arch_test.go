@@ -50,7 +50,7 @@ var layers = []layer{
 		".", "fingerprint", "httpkey", "internal/httpsignals", "internal/jsonpointer", "internal/keytext",
 	}},
 	{folder: "httpkey/...", may: []string{"fingerprint", "internal/jsonpointer", "internal/keytext"}},
-	{folder: "client/...", may: []string{".", "internal/keytext", "internal/retry"}},
+	{folder: "client/...", may: []string{".", "internal/keytext", "internal/retry", "internal/sealed"}},
 	{folder: "rpcsafe/rpctest/...", may: []string{
 		".", "client", "internal/testing/shoppb", "stores/memstore",
 	}, thirdParty: true},
@@ -63,13 +63,13 @@ var layers = []layer{
 	{folder: "queuesafe/...", may: []string{".", "queuesafe", "outbox", "internal/retry"}, thirdParty: true},
 	{folder: "profilefile/...", may: []string{"httpsafe", "internal/yamlfile/profiles"}},
 	{folder: "inbox/...", may: []string{".", "httpsafe", "outbox"}},
-	{folder: "outbox/...", may: []string{".", "internal/retry"}},
+	{folder: "outbox/...", may: []string{".", "internal/retry", "internal/sealed"}},
 	{folder: "observe/...", may: []string{
 		".", "client", "rpcsafe", "outbox", "queuesafe", "internal/storestats",
 	}, thirdParty: true},
 
 	{folder: "stores/storetest/...", may: []string{".", "stores/memstore"}},
-	{folder: "stores/cryptstore/...", may: []string{"."}, thirdParty: true},
+	{folder: "stores/cryptstore/...", may: []string{".", "internal/sealed"}, thirdParty: true},
 	{folder: "stores/memstore/...", may: []string{".", "internal/storekit"}},
 	{folder: "stores/...", may: []string{".", "internal/elapsed", "internal/storekit"}, thirdParty: true},
 	{folder: "retrysafetest/...", may: []string{".", "internal/storekit", "queuesafe", "stores/memstore"}},

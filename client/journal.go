@@ -14,7 +14,8 @@ import (
 // Journal keeps intents from before their first attempt until their outcome is known, so that a client that was killed
 // can resume them under the same key. filejournal and sqljournal are two; journaltest checks others.
 //
-// It holds request bodies, which may be secret: restrict who can read the journal. It never holds credentials.
+// It holds request bodies, which may be secret: restrict who can read the journal, or encrypt it with cryptjournal. It
+// never holds credentials.
 //
 // All methods may be called by several goroutines at once, and repeated: the second call adds nothing.
 type Journal interface {
@@ -28,7 +29,8 @@ type Journal interface {
 	GiveUp(ctx context.Context, id, why string) error
 	// Find returns the entry of an ID; nil if there is none.
 	Find(ctx context.Context, id string) (*Entry, error)
-	// Entries returns all entries, the oldest first, also those that are given up.
+	// Entries returns all entries, the oldest first, also those that are given up. If some cannot be read, it returns the
+	// others with an error.
 	Entries(ctx context.Context) ([]Entry, error)
 }
 

@@ -31,7 +31,7 @@ func Resume[Response any](
 		return nil
 	}
 	entries, err := e.options.Journal.Entries(ctx)
-	if err != nil {
+	if len(entries) == 0 {
 		return err
 	}
 	type end struct {
@@ -42,7 +42,7 @@ func Resume[Response any](
 		to := origin(known)
 		return to != "" && known.ID == e.entryID(to, known.Credential, known.Key)
 	}), make(chan end)
-	var failed []error
+	failed := []error{err} // of entries that cannot be read, which hold up no others
 	for underWay := 0; ; underWay-- {
 		for ; underWay < e.options.ResumeConcurrency && ctx.Err() == nil; underWay++ {
 			server := queue.next()

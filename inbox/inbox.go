@@ -152,7 +152,7 @@ func (in *Inbox) Accept(ctx context.Context, a *httpsafe.Accepted) (fresh bool, 
 	switch {
 	case err != nil:
 		return false, err
-	case s.Taken(e):
+	case s.Taken:
 		return false, retrysafe.ErrMismatch
 	case s.New:
 		in.counts.add(e)
@@ -187,11 +187,10 @@ func (in *Inbox) delayOf(values []string) (time.Duration, error) {
 
 // Waiting implements [httpsafe.Inbox].
 func (in *Inbox) Waiting(ctx context.Context, d retrysafe.Digest) (w httpsafe.WaitingRequest, ok bool, err error) {
-	all, err := in.box.Status(ctx, d.String())
-	if err != nil || len(all) == 0 || all[0].State == outbox.Sent {
+	s, ok, err := in.box.Message(ctx, d.String())
+	if err != nil || !ok || s.State == outbox.Sent {
 		return w, false, err
 	}
-	s := all[0]
 	return httpsafe.WaitingRequest{
 		Scope: s.Header[scopeName], Tries: s.Try, In: s.Delay, GivenUp: s.State == outbox.Dead,
 	}, true, nil

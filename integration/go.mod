@@ -24,6 +24,7 @@ require (
 	github.com/retrysafe/retrysafe/queuesafe/natssafe v0.0.0
 	github.com/retrysafe/retrysafe/queuesafe/sqssafe v0.0.0
 	github.com/retrysafe/retrysafe/rpcsafe v0.0.0
+	github.com/retrysafe/retrysafe/stores/cryptstore v0.0.0
 	github.com/retrysafe/retrysafe/stores/mysqlstore v0.0.0
 	github.com/retrysafe/retrysafe/stores/pgstore v0.0.0
 	github.com/retrysafe/retrysafe/stores/sqlitestore v0.0.0
@@ -43,6 +44,7 @@ require (
 	github.com/aws/aws-sdk-go-v2/service/internal/accept-encoding v1.13.24 // indirect
 	github.com/aws/aws-sdk-go-v2/service/internal/endpoint-discovery v1.13.9 // indirect
 	github.com/goccy/go-yaml v1.19.2 // indirect
+	github.com/tink-crypto/tink-go/v2 v2.9.0 // indirect
 )
 
 require (
@@ -86,6 +88,7 @@ replace (
 	github.com/retrysafe/retrysafe/queuesafe/kafkasafe => ../queuesafe/kafkasafe
 	github.com/retrysafe/retrysafe/queuesafe/natssafe => ../queuesafe/natssafe
 	github.com/retrysafe/retrysafe/queuesafe/sqssafe => ../queuesafe/sqssafe
+	github.com/retrysafe/retrysafe/stores/cryptstore => ../stores/cryptstore
 	github.com/retrysafe/retrysafe/stores/dynamostore => ../stores/dynamostore
 	github.com/retrysafe/retrysafe/stores/mysqlstore => ../stores/mysqlstore
 	github.com/retrysafe/retrysafe/stores/natsstore => ../stores/natsstore

@@ -74,7 +74,7 @@ func (r *Relay) send(ctx context.Context, l leased, began time.Time) []error {
 	all := make([]error, len(l.batch))
 	for i, d := range l.batch {
 		if err := r.unfit(d); err != nil {
-			all[i] = Permanent(err)
+			all[i] = err
 			continue
 		}
 		all[i], answers = answers[0], answers[1:]
@@ -85,9 +85,9 @@ func (r *Relay) send(ctx context.Context, l leased, began time.Time) []error {
 // unfit returns why a message cannot be sent, or nil.
 func (r *Relay) unfit(d Delivery) error {
 	if d.Try > r.o.MaxTries {
-		return errNeverEnded
+		return Permanent(errNeverEnded)
 	}
-	return d.unfit
+	return d.Unreadable
 }
 
 // judge decides the next state of a message from the error of its try.

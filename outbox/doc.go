@@ -41,6 +41,11 @@
 // Writers that need a strict order must therefore lock the aggregate's row (SELECT … FOR UPDATE, or an UPDATE of it)
 // before they call Save. SQLite needs no such lock, because it has one writer at a time.
 //
+// # Encryption
+//
+// Options.Keys encrypt the header and the body of each message; key, topic and aggregate stay readable. A message that
+// cannot be decrypted is retried like one whose receiver is down, so that it becomes a dead letter and is not lost.
+//
 // # Databases
 //
 // PostgreSQL, SQLite, and MySQL with MariaDB are supported, with any driver of database/sql; Save also takes pgx's

@@ -12,7 +12,7 @@ import (
 // aggregates, a thousand per call, and checks the messages without an aggregate. So one call takes a bounded time,
 // even if many messages wait behind one.
 func (b *Outbox) findDue(ctx context.Context, conn *sql.Conn, n, blocking int, topic string) ([]Delivery, error) {
-	batch, err := deliveries(query(ctx, conn, b.sql.due, blocking, n, []byte(topic)))
+	batch, err := b.deliveries(query(ctx, conn, b.sql.due, blocking, n, []byte(topic)))
 	if err != nil || len(batch) == n {
 		return batch, err
 	}
@@ -20,7 +20,7 @@ func (b *Outbox) findDue(ctx context.Context, conn *sql.Conn, n, blocking int, t
 	if err != nil || heads == nil {
 		return batch, err
 	}
-	return deliveries(query(ctx, conn, b.sql.dueHeads, asJSON(heads), n, []byte(topic)))
+	return b.deliveries(query(ctx, conn, b.sql.dueHeads, asJSON(heads), n, []byte(topic)))
 }
 
 // walk is the position from which the next call continues through the aggregates.
@@ -56,7 +56,7 @@ func (b *Outbox) heads(ctx context.Context, conn *sql.Conn, blocking int) (ids [
 }
 
 // deliveries reads rows into deliveries, and counts the try that begins.
-func deliveries(rows *sql.Rows, err error) (batch []Delivery, _ error) {
+func (b *Outbox) deliveries(rows *sql.Rows, err error) (batch []Delivery, _ error) {
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func deliveries(rows *sql.Rows, err error) (batch []Delivery, _ error) {
 		if err := rows.Scan(append(r.columns(), &unended)...); err != nil {
 			return nil, err
 		}
-		d := r.delivery()
+		d := b.delivery(&r, true)
 		d.unended = unended
 		d.Try++ // the try that begins now
 		batch = append(batch, d)

@@ -43,7 +43,7 @@ func (b *Outbox) Held(ctx context.Context, n int) (all []Held, err error) {
 		if err := rows.Scan(append(r.columns(), &h.Waiting, &state, &taken, &delay, &h.Error)...); err != nil {
 			return nil, fmt.Errorf("outbox: held aggregates: %w", err)
 		}
-		h.First, h.Dead = r.delivery(), state == dead
+		h.First, h.Dead = b.delivery(&r, false), state == dead
 		if !h.Dead {
 			h.Delay = max(fromMicros(delay), 0)
 			h.InFlight = taken && h.Delay > 0

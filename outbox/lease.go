@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -135,15 +134,12 @@ func (r *row) columns() []any {
 	return []any{&r.id, &r.key, &r.topic, &r.aggregate, &r.header, &r.body, &r.tries, &r.age}
 }
 
-func (r *row) delivery() Delivery {
-	header, err := decodeHeader(r.header)
-	if err != nil {
-		err = fmt.Errorf("outbox: read the header: %w", err)
+// delivery returns the message of a row. Rows that were read without bodies have no header either if it is encrypted.
+func (b *Outbox) delivery(r *row, bodies bool) Delivery {
+	d := Delivery{
+		Message: Message{Key: string(r.key), Topic: string(r.topic), Aggregate: string(r.aggregate)},
+		ID:      r.id, Try: r.tries, Age: fromMicros(r.age),
 	}
-	return Delivery{
-		Message: Message{
-			Key: string(r.key), Topic: string(r.topic), Aggregate: string(r.aggregate), Header: header, Body: r.body,
-		},
-		ID: r.id, Try: r.tries, Age: fromMicros(r.age), unfit: err,
-	}
+	b.open(&d, r.header, r.body, bodies)
+	return d
 }

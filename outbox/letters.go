@@ -36,7 +36,7 @@ func (b *Outbox) deadLetters(ctx context.Context, after int64, n int, bodies boo
 	}
 	defer rows.Close()
 	for rows.Next() {
-		l, err := letter(rows)
+		l, err := b.letter(rows, bodies)
 		if err != nil {
 			return nil, fmt.Errorf("outbox: dead letters: %w", err)
 		}
@@ -48,7 +48,7 @@ func (b *Outbox) deadLetters(ctx context.Context, after int64, n int, bodies boo
 // Letter returns the dead letter with a key. It returns false if there is none, also if the message is pending or
 // sent.
 func (b *Outbox) Letter(ctx context.Context, key string) (Letter, bool, error) {
-	l, err := letter(queryRow(ctx, b.db, b.sql.letter, []byte(key)))
+	l, err := b.letter(queryRow(ctx, b.db, b.sql.letter, []byte(key)), true)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return Letter{}, false, nil
@@ -58,14 +58,14 @@ func (b *Outbox) Letter(ctx context.Context, key string) (Letter, bool, error) {
 	return l, true, nil
 }
 
-func letter(scanner interface{ Scan(into ...any) error }) (Letter, error) {
+func (b *Outbox) letter(scanner interface{ Scan(into ...any) error }, bodies bool) (Letter, error) {
 	var r row
 	var l Letter
 	var since int64
 	if err := scanner.Scan(append(r.columns(), &since, &l.Error)...); err != nil {
 		return Letter{}, err
 	}
-	l.Delivery, l.DeadFor = r.delivery(), fromMicros(since)
+	l.Delivery, l.DeadFor = b.delivery(&r, bodies), fromMicros(since)
 	return l, nil
 }
 

@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"context"
+	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
@@ -15,6 +16,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/sealed"
 )
 
 // MaxKeyBytes is the maximum length of a Message's Key.
@@ -58,8 +60,13 @@ type Delivery struct {
 	// Age is the time since the message was saved, on the database's clock.
 	Age time.Duration
 
-	unfit   error // the row cannot be read: another program wrote it
-	unended bool  // the previous try did not finish
+	// Encrypted says that Header and Body are stored encrypted.
+	Encrypted bool
+	// Unreadable is why Header and Body are missing: they cannot be decrypted, or another program wrote the row. A Sink gets
+	// no such message. It is nil, and both are missing, if Encrypted is set and bodies were not asked for.
+	Unreadable error
+
+	unended bool // the previous try did not finish
 }
 
 // Errors that Save returns; compare them with errors.Is.
@@ -101,6 +108,9 @@ func (m Message) validate() error {
 	case len(m.Aggregate) > MaxNameBytes:
 		return fmt.Errorf("%w: Aggregate has %d bytes, the limit is %d", ErrInvalidMessage, len(m.Aggregate), MaxNameBytes)
 	}
+	if sealed.Is(m.Body) {
+		return fmt.Errorf("%w: Body begins as an encrypted one does, and could not be read again", ErrInvalidMessage)
+	}
 	for name, value := range m.Header {
 		if !utf8.ValidString(name) || !utf8.ValidString(value) {
 			return fmt.Errorf("%w: Header %q is not UTF-8", ErrInvalidMessage, name)
@@ -109,14 +119,19 @@ func (m Message) validate() error {
 	return nil
 }
 
-// digest returns a digest of everything but the key, which distinguishes messages with the same key.
-func (m Message) digest() []byte {
+// digest returns a digest of everything but the key, which distinguishes messages with the same key. With a secret it is
+// an HMAC, from which no content can be guessed.
+func (m Message) digest(secret []byte) []byte {
 	parts := []string{m.Topic, m.Aggregate, string(m.Body)}
 	for _, name := range slices.Sorted(maps.Keys(m.Header)) {
 		parts = append(parts, name, m.Header[name])
 	}
-	sum := sha256.Sum256(lengthPrefixed(parts...))
-	return sum[:16]
+	h := sha256.New()
+	if len(secret) > 0 {
+		h = hmac.New(sha256.New, secret)
+	}
+	h.Write(lengthPrefixed(parts...))
+	return h.Sum(nil)[:16]
 }
 
 func encodeHeader(h map[string]string) ([]byte, error) {

@@ -1,18 +1,23 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"fmt"
 	"strings"
 	"time"
 )
 
 // Outbox is a table of messages in the same database as the business data. Its methods are safe for concurrent use.
 type Outbox struct {
-	db   *sql.DB
-	sql  *statements
-	walk walk
+	db     *sql.DB
+	sql    *statements
+	walk   walk
+	table  string
+	keys   AEAD
+	secret []byte
 }
 
 // Options are the options of an Outbox. Options{} works.
@@ -24,17 +29,28 @@ type Options struct {
 	// it is a database, which must exist. Default: statements name no schema, so the connection's search path decides,
 	// or its database.
 	Schema string
+	// Keys encrypt the header and the body of each message that Save writes. Relays and readers of dead letters decrypt
+	// with them, and also take messages that are not encrypted, such as those of before. A *cryptstore.Keyring has keys
+	// that can be rotated. Default: nothing is encrypted, and relays retry encrypted messages until they are dead letters.
+	Keys AEAD
+	// Secret makes the digests unguessable by which Save recognises a message that it has saved before: without it, a
+	// reader of the table can test guesses of a body. It has at least 16 bytes, which every program that saves has and
+	// which do not change. Save needs it if there are Keys.
+	Secret []byte
 }
 
 // New returns an outbox on an open database, which the caller closes. It does not access the database; call Migrate
 // to create the table. db is a database/sql handle for every dialect; for pgx, stdlib.OpenDBFromPool makes one from a
-// pool. New returns an error if the dialect is unknown or a name in o is not allowed.
+// pool. New returns an error if the dialect is unknown, a name in o is not allowed, or o.Secret is too short.
 func New(db *sql.DB, d Dialect, o Options) (*Outbox, error) {
 	s, err := newStatements(d, o)
 	if err != nil {
 		return nil, err
 	}
-	return &Outbox{db: db, sql: s}, nil
+	if n := len(o.Secret); n > 0 && n < minSecret {
+		return nil, fmt.Errorf("outbox: Options.Secret has %d bytes: use %d random ones or more", n, minSecret)
+	}
+	return &Outbox{db: db, sql: s, table: cmp.Or(o.Table, defaultTable), keys: o.Keys, secret: o.Secret}, nil
 }
 
 // inTx runs f in a READ COMMITTED transaction (SQLite: an immediate one), whatever the database's default isolation

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
 	"database/sql"
 	"encoding/json"
 	"fmt"
@@ -60,15 +62,15 @@ type Status struct {
 	Delay, EndedFor time.Duration
 	// Error is the error text of the last try; empty if none has failed.
 	Error string
-	// New says that the call to Put which returned this has saved the message.
-	New bool
+	// New says that the call to Put which returned this has saved the message, and Taken that another message has the key.
+	New, Taken bool
 
 	digest []byte
 }
 
 // Put saves messages in one transaction of its own, which is on disk when Put returns. Of the messages whose keys are
-// known nothing is written. It returns the state of each, in the order of entries; Taken says of which key another
-// message has.
+// known nothing is written. It returns the state of each, in the order of entries, and says which key another message
+// has.
 //
 // Put may be repeated. The error is ErrInvalidMessage if an entry exceeds a limit; then nothing was written. Any other
 // error comes from the database. After it, messages may have been saved or not, as after any COMMIT without an answer:
@@ -99,17 +101,24 @@ func (b *Outbox) Put(ctx context.Context, entries ...Entry) ([]Status, error) {
 	for i, e := range entries {
 		s, ok := known[e.Key]
 		if !ok {
-			s = Status{Delivery: Delivery{Message: e.Message}, State: Pending, Delay: max(e.Delay, 0), digest: e.Digest}
+			s = Status{Delivery: Delivery{Message: e.Message}, State: Pending, Delay: max(e.Delay, 0), digest: b.digestOf(e)}
 		}
-		s.New, s.Body = fresh[e.Key], nil
+		s.New, s.Taken, s.Body = fresh[e.Key], !bytes.Equal(s.digest, b.digestOf(e)), nil
 		delete(fresh, e.Key) // the second of two equal ones in a call is not new
 		all[i] = s
 	}
 	return all, nil
 }
 
-// Taken reports whether another message has the key of e. s is what Put returned for e.
-func (s Status) Taken(e Entry) bool { return !bytes.Equal(s.digest, e.Digest) }
+// digestOf returns what is stored as the digest of an entry: one that cannot be guessed, if there is a secret.
+func (b *Outbox) digestOf(e Entry) []byte {
+	if len(b.secret) == 0 {
+		return e.Digest
+	}
+	h := hmac.New(sha256.New, b.secret)
+	h.Write(e.Digest)
+	return h.Sum(nil)[:16]
+}
 
 func (e Entry) validate() error {
 	switch {
@@ -132,12 +141,12 @@ func (b *Outbox) insert(ctx context.Context, entries []Entry) (fresh map[string]
 	slices.SortStableFunc(entries, func(x, y Entry) int { return cmp.Compare(x.Key, y.Key) })
 	err = b.inTx(ctx, func(conn *sql.Conn) error {
 		for _, e := range entries {
-			header, err := encodeHeader(e.Header)
+			header, body, err := b.seal(e.Message)
 			if err != nil {
-				return fmt.Errorf("%w: Header: %w", ErrInvalidMessage, err)
+				return err
 			}
 			r, err := conn.ExecContext(ctx, b.sql.put.text, b.sql.put.bind([]any{
-				[]byte(e.Key), []byte(e.Topic), []byte(e.Aggregate), header, append([]byte{}, e.Body...), e.Digest,
+				[]byte(e.Key), []byte(e.Topic), []byte(e.Aggregate), header, body, b.digestOf(e),
 				append([]byte{}, e.Sender...), max(e.Delay, 0).Microseconds(),
 			})...)
 			if err != nil {
@@ -167,7 +176,8 @@ func (b *Outbox) known(ctx context.Context, entries []Entry) (map[string]Status,
 	return known, err
 }
 
-// Status returns what is known of messages, in the order of saving, without their bodies. Keys of which nothing is known
+// Status returns what is known of messages, in the order of saving, without their bodies, and without headers that are
+// encrypted. Keys of which nothing is known
 // are left out: the messages were never saved, or were sent and swept.
 func (b *Outbox) Status(ctx context.Context, keys ...string) (all []Status, err error) {
 	if keys == nil {
@@ -177,16 +187,28 @@ func (b *Outbox) Status(ctx context.Context, keys ...string) (all []Status, err 
 	if err != nil {
 		return nil, err
 	}
-	return statuses(query(ctx, b.db, b.sql.status, string(list)))
+	rows, err := query(ctx, b.db, b.sql.status, string(list))
+	return b.statuses(rows, err, false)
+}
+
+// Message returns what is known of a message, with its body, whatever its state. It returns false if nothing is known.
+func (b *Outbox) Message(ctx context.Context, key string) (s Status, ok bool, err error) {
+	rows, err := query(ctx, b.db, b.sql.message, []byte(key))
+	all, err := b.statuses(rows, err, true)
+	if err != nil || len(all) == 0 {
+		return s, false, err
+	}
+	return all[0], true, nil
 }
 
 // List returns up to n messages of a state, in the order of saving, without their bodies. It starts behind the message
 // whose ID is after; 0 starts at the first. Empty topics mean all.
 func (b *Outbox) List(ctx context.Context, s State, topic string, after int64, n int) ([]Status, error) {
-	return statuses(query(ctx, b.db, b.sql.list, int(s), []byte(topic), after, n))
+	rows, err := query(ctx, b.db, b.sql.list, int(s), []byte(topic), after, n)
+	return b.statuses(rows, err, false)
 }
 
-func statuses(rows *sql.Rows, err error) (all []Status, _ error) {
+func (b *Outbox) statuses(rows *sql.Rows, err error, bodies bool) (all []Status, _ error) {
 	if err != nil {
 		return nil, fmt.Errorf("outbox: status: %w", err)
 	}
@@ -198,7 +220,7 @@ func statuses(rows *sql.Rows, err error) (all []Status, _ error) {
 		if err := rows.Scan(append(r.columns(), &s.digest, &s.State, &s.InFlight, &due, &s.Error)...); err != nil {
 			return nil, fmt.Errorf("outbox: status: %w", err)
 		}
-		s.Delivery = r.delivery()
+		s.Delivery = b.delivery(&r, bodies)
 		if s.State == Pending {
 			s.Delay = max(fromMicros(due), 0)
 			s.InFlight = s.InFlight && s.Delay > 0
@@ -240,21 +262,4 @@ func (b *Outbox) Waiting(ctx context.Context, topic string) (map[string]Backlog,
 		return nil, fmt.Errorf("outbox: waiting: %w", err)
 	}
 	return all, nil
-}
-
-// Body returns the body of a message, whatever its state. It returns false if nothing is known of the key.
-func (b *Outbox) Body(ctx context.Context, key string) (body []byte, ok bool, err error) {
-	rows, err := query(ctx, b.db, b.sql.body, []byte(key))
-	if err != nil {
-		return nil, false, fmt.Errorf("outbox: body: %w", err)
-	}
-	defer rows.Close()
-	if rows.Next() {
-		ok = true
-		err = rows.Scan(&body)
-	}
-	if err == nil {
-		err = rows.Err()
-	}
-	return body, ok, err
 }

@@ -61,13 +61,11 @@ func save(ctx context.Context, box *Outbox, m Message, exec func(statement strin
 	if err := m.validate(); err != nil {
 		return err
 	}
-	header, err := encodeHeader(m.Header)
+	header, body, err := box.seal(m)
 	if err != nil {
-		return fmt.Errorf("%w: Header: %w", ErrInvalidMessage, err)
+		return err
 	}
-	args := []any{
-		[]byte(m.Key), []byte(m.Topic), []byte(m.Aggregate), header, append([]byte{}, m.Body...), m.digest(), savedBy,
-	}
+	args := []any{[]byte(m.Key), []byte(m.Topic), []byte(m.Aggregate), header, body, m.digest(box.secret), savedBy}
 	n, err := exec(box.sql.save.text, box.sql.save.bind(args)...)
 	switch {
 	case err != nil:

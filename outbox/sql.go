@@ -32,7 +32,7 @@ type statements struct {
 	take, settle, settleFree      statement
 	dead, letter, redeliver, drop statement
 	stats, held, sweep            statement
-	put, status, list, body       statement
+	put, status, list, message    statement
 	waiting                       statement
 	pause, resume, paused         statement
 
@@ -81,11 +81,14 @@ func newStatement(d Dialect, text string) statement {
 	return s
 }
 
+// defaultTable is the name of the table if Options has none.
+const defaultTable = "outbox"
+
 // name matches the allowed names of tables and schemas. A name becomes part of statements, in quotes.
 var name = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,39}$`)
 
 func newStatements(d Dialect, o Options) (*statements, error) {
-	o.Table = cmp.Or(o.Table, "outbox")
+	o.Table = cmp.Or(o.Table, defaultTable)
 	if d != PostgreSQL && d != SQLite && d != MySQL {
 		return nil, fmt.Errorf("outbox: unsupported dialect %q; supported: %q, %q, %q", d, PostgreSQL, SQLite, MySQL)
 	}
@@ -109,7 +112,7 @@ func newStatements(d Dialect, o Options) (*statements, error) {
 		take: with("take"), settle: with("settle"), settleFree: with("settle_free"),
 		dead: with("dead"), letter: with("letter"), redeliver: with("redeliver"), drop: with("drop"),
 		stats: with("stats"), held: with("held"), sweep: with("sweep"),
-		put: with("put"), status: with("status"), list: with("list"), body: with("body"), waiting: with("waiting"),
+		put: with("put"), status: with("status"), list: with("list"), message: with("message"), waiting: with("waiting"),
 		pause: with("pause"), resume: with("resume"), paused: with("paused"),
 		migrations: newMigrations(d, names),
 	}

@@ -32,6 +32,24 @@ export interface ClaimOptions {
    * record that is there keeps its own: no secrets. Default: none.
    */
   tags?: Record<string, string>
+  /** Encrypts the answer and the results of steps before they reach the database. Default: they are stored as they are. */
+  encryption?: Encryption
+}
+
+/**
+ * Encrypts answers and the results of steps with a keyset that "retrysafe keyset new" has made: its text. Go programs and
+ * the proxy read them with the same keyset, and the other way round. Keys, scopes, codes and names of steps are not
+ * encrypted.
+ */
+export class Encryption {
+  /**
+   * plaintext says what becomes of content that is not encrypted: refuse (the default) throws Unreadable, accept reads it,
+   * and write reads it and encrypts nothing yet, for the first step of switching encryption on.
+   */
+  constructor (keyset: string | Uint8Array, options?: { plaintext?: 'refuse' | 'accept' | 'write' })
+  readonly plaintext: 'refuse' | 'accept' | 'write'
+  /** Replaces the keyset, for everything that is encrypted or decrypted from now on. */
+  use (keyset: string | Uint8Array): void
 }
 
 export interface OnceOptions extends ClaimOptions {
@@ -56,7 +74,7 @@ export interface Result<T = unknown> {
   contentType: string
   /** Names are in lower case. */
   headers: Record<string, string>
-  /** The bytes that are stored. */
+  /** The bytes of the answer. */
   body: Buffer
 }
 
@@ -72,9 +90,16 @@ export interface EndOptions extends AnswerOptions {
   /** For how many seconds later calls get the answer. Default: what the claim says. */
   keep?: number
   schema?: string
+  /** As in ClaimOptions. */
+  encryption?: Encryption
 }
 
 export interface SchemaOptions { schema?: string }
+
+export interface StepOptions extends SchemaOptions {
+  /** As in ClaimOptions. */
+  encryption?: Encryption
+}
 
 export interface ChildKeyOptions extends SchemaOptions {
   /** As in OnceOptions. */
@@ -140,7 +165,7 @@ export function claim (pool: Pool, options: ClaimOptions): Promise<Claim>
  */
 export function hold (client: ClientBase, lease: string, options?: SchemaOptions): Promise<void>
 /**
- * Completes the key of a lease in the transaction that is open on the client, and returns the bytes that are stored. A
+ * Completes the key of a lease in the transaction that is open on the client, and returns the bytes of the answer. A
  * string or bytes are stored as they are, and anything else as JSON. Throws LeaseLost if another attempt has taken the key
  * over: roll back.
  */
@@ -150,9 +175,9 @@ export function fail (client: ClientBase, lease: string, body: unknown, options?
 /** Gives the key up: nothing happened, and a retry runs. */
 export function release (client: ClientBase | Pool, lease: string, options?: SchemaOptions): Promise<void>
 /** Returns what an attempt has saved under a name, or null. */
-export function step (client: ClientBase | Pool, lease: string, name: string, options?: SchemaOptions): Promise<Buffer | null>
+export function step (client: ClientBase | Pool, lease: string, name: string, options?: StepOptions): Promise<Buffer | null>
 /** Saves the result of a part of the work in the transaction that is open on the client. The first result stays. */
-export function saveStep (client: ClientBase, lease: string, name: string, data: unknown, options?: SchemaOptions): Promise<void>
+export function saveStep (client: ClientBase, lease: string, name: string, data: unknown, options?: StepOptions): Promise<void>
 /**
  * Returns the idempotency key for a call to another system: the same in each attempt at the operation, with the same
  * childSecret.
@@ -198,5 +223,7 @@ export class NoSuchClaim extends RetrysafeError {}
 export class AnswerConflict extends RetrysafeError {}
 /** RS005, RS008: hold, complete, fail or saveStep was called outside of a transaction. */
 export class NoTransaction extends RetrysafeError {}
+/** An answer or a step cannot be decrypted: the key is missing, it was changed, or there is no encryption. Nothing is lost. */
+export class Unreadable extends RetrysafeError {}
 /** RS006, and arguments of this module: the message says which one cannot be used, and why. */
 export class InvalidArgument extends RetrysafeError {}

@@ -5,7 +5,7 @@
 // after a crash both are there or neither is. The functions of the schema retrysafe decide everything; this file calls
 // them in the right order and turns their SQLSTATEs into classes.
 
-const { createHash, createHmac, randomUUID } = require('node:crypto')
+const { createCipheriv, createDecipheriv, createHash, createHmac, randomBytes, randomUUID } = require('node:crypto')
 const { setTimeout: sleep } = require('node:timers/promises')
 
 class RetrysafeError extends Error {
@@ -27,6 +27,7 @@ class NoSuchClaim extends RetrysafeError {}
 class AnswerConflict extends RetrysafeError {}
 class NoTransaction extends RetrysafeError {}
 class InvalidArgument extends RetrysafeError {}
+class Unreadable extends RetrysafeError {}
 
 // A final failure. Thrown in the work, it rolls the work back and is stored; every later call throws it again.
 class Failed extends RetrysafeError {
@@ -80,7 +81,7 @@ class Operation extends Claim {
   async fail (body, options) { await this.#end('fail', body, { code: 422, ...options }) }
 
   async #end (verb, body, options) {
-    const { stored, xid } = await end(this.#open(), this.lease, verb, body, { ...options, schema: this.#o.schema })
+    const { stored, xid } = await end(this.#open(), this.lease, verb, body, { ...options, schema: this.#o.schema, encryption: this.#o.encryption })
     if (xid !== this.#heldBy) throw new Misuse('the work has ended its transaction itself: leave COMMIT and ROLLBACK to once')
     this.result = outcome(stored, { ...options, failed: verb === 'fail', attempt: this.attempt })
   }
@@ -89,7 +90,7 @@ class Operation extends Claim {
     const tx = this.#open()
     if (await hasWritten(tx, this.#o)) throw new Misuse('a step is a transaction of its own: call op.step before the work writes')
     const row = await call(tx, this.#o.schema, ['step', 'child_key'], { lease: this.lease, name })
-    if (row.step) return JSON.parse(row.step)
+    if (row.step) return JSON.parse(openStep(this.#o.encryption, this.lease, name, row.step))
     await tx.query('ROLLBACK') // the transaction of the step commits, and need not complete the key
     this.#heldBy = undefined
     await tx.query(this.#o.begin)
@@ -213,7 +214,7 @@ async function commit (tx) {
 async function whatBecame (o, cause) {
   for (const until = performance.now() + 15000; performance.now() < until; await sleep(100 + Math.random() * 200)) {
     const row = await claimRow({ ...o, takeOver: false }).catch(() => {})
-    if (row && (row.verdict !== 'in_flight' || row.attempt)) return asClaim(row)
+    if (row && (row.verdict !== 'in_flight' || row.attempt)) return asClaim(row, o)
   }
   throw new OutcomeUnknown('the answer to COMMIT was lost, and the record cannot be asked: call again with the same key', { cause })
 }
@@ -229,7 +230,7 @@ async function take (o) {
       continue
     }
     switch (row.verdict) {
-      case 'acquired': case 'done': return asClaim(row)
+      case 'acquired': case 'done': return asClaim(row, o)
       case 'mismatch': throw new Mismatch('the key was first used for another request: use a new key for a new operation')
       case 'abandoned': throw new Abandoned('an earlier attempt began and did not end: find out what it has done, or set takeOver')
     }
@@ -242,10 +243,14 @@ async function take (o) {
 }
 
 const claimRow = (o) => call(o.pool, o.schema, ['claim'], o.claim(o), 'verdict, lease, attempt, code, content_type, headers, ' +
-  'body, failed, extract(epoch FROM lease_left)::text AS left')
+  'body, failed, meta, extract(epoch FROM lease_left)::text AS left')
 
-function asClaim (row) {
-  const { lease, attempt, body, code, failed, content_type: contentType, headers } = row
+function asClaim (row, o) {
+  const { lease, attempt, code, failed } = row
+  let { body, content_type: contentType, headers } = row
+  if (row.verdict === 'done' && body && (o.encryption || isSealed(body) || isSealed(row.meta))) {
+    ({ body, contentType, headers } = needed(o.encryption).openAnswer(o.digest, failed, code, row.meta ?? Buffer.alloc(0), body))
+  }
   const result = row.verdict === 'done' ? outcome(body, { code, contentType, headers, failed, attempt, replayed: true }) : undefined
   return new Claim(lease ?? undefined, attempt, result)
 }
@@ -269,19 +274,32 @@ async function hold (client, lease, { schema } = {}) {
 async function complete (client, lease, body, options) { return (await end(client, lease, 'complete', body, options)).stored }
 async function fail (client, lease, body, options) { return (await end(client, lease, 'fail', body, options)).stored }
 
-async function end (client, lease, verb, body, { code, contentType, headers, keep, schema } = {}) {
+async function end (client, lease, verb, body, { code, contentType, headers, keep, schema, encryption } = {}) {
   inTransaction(client, verb)
   const stored = bytes(body)
   const lines = Object.entries(headers ?? {}).map(([name, value]) => `${name}: ${value}`)
-  const { xid } = await call(client, schema, [verb], { lease, body: stored, code, content_type: contentType, headers: lines, keep })
+  let sent = { body: stored, code, content_type: contentType, headers: lines }
+  if (encryption && encryption.plaintext !== 'write') { // content type and headers are in what is encrypted
+    code ??= verb === 'fail' ? 422 : 200
+    const sealed = encryption.sealAnswer(leaseDigest(lease), verb === 'fail', code, contentType ?? 'application/json', lines, stored)
+    sent = { body: sealed, code, content_type: '', headers: [] }
+  }
+  const { xid } = await call(client, schema, [verb], { lease, ...sent, keep })
   return { stored, xid }
 }
 
-async function saveStep (client, lease, name, data, { schema } = {}) {
+async function saveStep (client, lease, name, data, { schema, encryption } = {}) {
   inTransaction(client, 'saveStep')
-  await call(client, schema, ['save_step'], { lease, name, data: bytes(data) })
+  let content = bytes(data)
+  if (encryption && content.length) content = encryption.seal(leaseDigest(lease), `s${name}`, content)
+  await call(client, schema, ['save_step'], { lease, name, data: content })
 }
-const step = async (client, lease, name, { schema } = {}) => (await call(client, schema, ['step'], { lease, name })).step
+const step = async (client, lease, name, { schema, encryption } = {}) => {
+  const { step: saved } = await call(client, schema, ['step'], { lease, name })
+  return saved && openStep(encryption, lease, name, saved)
+}
+const openStep = (encryption, lease, name, saved) =>
+  encryption || isSealed(saved) ? needed(encryption).unseal(leaseDigest(lease), `s${name}`, saved) : saved
 const childKey = async (client, lease, name, { schema, childSecret } = {}) =>
   withSecret((await call(client, schema, ['child_key'], { lease, name })).child_key, secretBytes(childSecret))
 const extend = async (client, lease, seconds, { schema } = {}) => { await call(client, schema, ['extend'], { lease, lease_for: seconds }) }
@@ -327,17 +345,18 @@ const isRefusal = (e) => e.severity === 'ERROR' && !/^(08|57|58|XX)/.test(e.code
 
 const isolations = ['read committed', 'repeatable read', 'serializable']
 
-function settings (pool, { scope, key, request, lease = 30, keep = 86400, takeOver = false, wait = 0, tries = 10, isolation, schema, childSecret, tags }) {
+function settings (pool, { scope, key, request, lease = 30, keep = 86400, takeOver = false, wait = 0, tries = 10, isolation, schema, childSecret, tags, encryption }) {
   const refuse = (message) => { throw new InvalidArgument(message) }
   if (!isPool(pool)) refuse('the first argument must be a Pool of pg: the key is claimed on a connection of its own')
   if (![scope, key].every((x) => typeof x === 'string' || x instanceof Uint8Array)) refuse('scope and key must be strings or Buffers')
   if (![lease, keep, wait].every((x) => x >= 0 && Number.isFinite(x))) refuse('lease, keep and wait must be numbers of seconds')
   if (!(tries >= 1)) refuse('tries must be 1 or more')
   if (isolation !== undefined && !isolations.includes(isolation)) refuse(`isolation must be one of: ${isolations.join(', ')}`)
+  if (encryption !== undefined && !(encryption instanceof Encryption)) refuse('encryption must be a new Encryption(keyset)')
   if (tags !== undefined && (typeof tags !== 'object' || tags === null)) refuse('tags must be an object of strings')
   const given = { scope: bytes(scope), id: bytes(key), fingerprint: fingerprint(request), lease_for: lease, keep, owner: randomUUID(), tags: tags && JSON.stringify(tags) }
   return {
-    pool, schema, wait, tries, takeOver, childSecret: secretBytes(childSecret), claim: ({ takeOver }) => ({ ...given, take_over: takeOver }),
+    pool, schema, wait, tries, takeOver, encryption, digest: digest(given.scope, given.id), childSecret: secretBytes(childSecret), claim: ({ takeOver }) => ({ ...given, take_over: takeOver }),
     begin: 'BEGIN' + (isolation ? ' ISOLATION LEVEL ' + isolation.toUpperCase() : '')
   }
 }
@@ -403,7 +422,183 @@ function canonical (x) {
   return `{${names.map((name) => `${JSON.stringify(name)}:${canonical(x[name])}`)}}`
 }
 
+const marker = Buffer.from('\xf5retrysafe\x01', 'latin1') // begins all that is encrypted; the last byte is the format's version
+
+// Encryption encrypts answers and steps in the format of the Go package cryptstore: XAES-256-GCM with a keyset of Tink.
+class Encryption {
+  #primary; #keys
+  constructor (keyset, { plaintext = 'refuse' } = {}) {
+    if (!['refuse', 'accept', 'write'].includes(plaintext)) throw new InvalidArgument('plaintext must be refuse, accept or write')
+    this.plaintext = plaintext
+    this.use(keyset)
+  }
+
+  use (keyset) { [this.#primary, this.#keys] = readKeyset(keyset) }
+
+  seal (digest, kind, content) {
+    if (this.plaintext === 'write') return content
+    const id = Buffer.alloc(5, 1)
+    id.writeUInt32BE(this.#primary, 1)
+    const nonce = Encryption.nonce()
+    const cipher = createCipheriv('aes-256-gcm', derived(this.#keys.get(this.#primary), nonce.subarray(0, 12)), nonce.subarray(12))
+    cipher.setAAD(Buffer.concat([marker, digest, Buffer.from(kind)]))
+    return Buffer.concat([marker, id, nonce, cipher.update(content), cipher.final(), cipher.getAuthTag()])
+  }
+
+  unseal (digest, kind, content) {
+    if (!isSealed(content)) {
+      if (!content.length || this.plaintext !== 'refuse') return content
+      throw new Unreadable('what is stored is not encrypted: it is of before encryption was switched on, was written by another ' +
+        "program, or was made up; plaintext: 'accept' reads it")
+    }
+    const sealed = content.subarray(marker.length)
+    const id = sealed.length < 5 ? undefined : sealed.readUInt32BE(1)
+    const key = this.#keys.get(id)
+    if (key && sealed[0] === 1 && sealed.length > 45) { // no empty content is encrypted
+      const decipher = createDecipheriv('aes-256-gcm', derived(key, sealed.subarray(5, 17)), sealed.subarray(17, 29))
+      decipher.setAAD(Buffer.concat([marker, digest, Buffer.from(kind)]))
+      decipher.setAuthTag(sealed.subarray(-16))
+      try {
+        return Buffer.concat([decipher.update(sealed.subarray(29, -16)), decipher.final()])
+      } catch {} // its text says nothing
+    }
+    throw new Unreadable(`what is stored cannot be decrypted (it names key ${id}): if the keyset lacks that key, put it back; ` +
+      'otherwise it was changed, or belongs elsewhere')
+  }
+
+  // sealAnswer encrypts an answer with its content type and headers, which the database then stores as none.
+  sealAnswer (digest, failed, code, contentType, lines, body) {
+    const meta = httpMeta(contentType, lines)
+    return this.seal(digest, place('a', failed, true, true, code), Buffer.concat([length(meta.length), meta, body]))
+  }
+
+  openAnswer (digest, failed, code, meta, body) {
+    const at = (kind) => place(kind, failed, meta.length > 0, body.length > 0, code)
+    let opened = body
+    if (meta.length && body.length && isSealed(meta) !== isSealed(body)) { // of a service, which encrypts both in the body
+      if (!isSealed(body)) throw new Unreadable('a part of the answer is encrypted and the other is not: it was changed')
+      const [n, rest] = number(this.unseal(digest, at('a'), body))
+      meta = rest.subarray(0, n)
+      opened = rest.subarray(n)
+    } else {
+      opened = this.unseal(digest, at('b'), body)
+      meta = this.unseal(digest, at('m'), meta)
+    }
+    const lines = meta.toString().startsWith('http/1\n') ? meta.toString().split('\n').slice(1) : []
+    return {
+      body: opened,
+      contentType: lines.find((line) => line.startsWith('Content-Type: '))?.slice(14) ?? '',
+      headers: lines.filter((line) => line.indexOf(': ') > 0 && !'>@'.includes(line[0]) && !line.startsWith('Content-Type: '))
+    }
+  }
+
+  static nonce () { return randomBytes(24) }
+}
+
+const isSealed = (content) => !!content && Buffer.compare(content.subarray(0, marker.length), marker) === 0
+
+function needed (encryption) {
+  if (!encryption) throw new Unreadable('what is stored is encrypted: pass the option encryption, a new Encryption(keyset)')
+  return encryption
+}
+
+// readKeyset reads the JSON of a keyset of Tink, in cleartext. Errors have nothing of it.
+function readKeyset (text) {
+  const keys = new Map()
+  let primary
+  try {
+    const keyset = JSON.parse(text)
+    primary = keyset.primaryKeyId
+    for (const { status, keyId, outputPrefixType, keyData: { typeUrl, value } } of keyset.key) {
+      if (status !== 'ENABLED') continue
+      const key = protobuf(Buffer.from(value, 'base64'))
+      const params = protobuf(key[2])
+      if (typeUrl !== 'type.googleapis.com/google.crypto.tink.XAesGcmKey' || outputPrefixType !== 'TINK' || key[3].length !== 32 ||
+        params[1] !== 12) throw new Error()
+      keys.set(keyId, key[3])
+    }
+  } catch { keys.clear() }
+  if (!keys.has(primary)) {
+    throw new InvalidArgument('the keyset is not one that retrysafe keyset new has made, in cleartext: its keys are XAES-256-GCM')
+  }
+  return [primary, keys]
+}
+
+// protobuf reads a message whose fields are numbers and bytes.
+function protobuf (message) {
+  const fields = {}
+  for (let tag, value; message.length;) {
+    [tag, message] = number(message)
+    ;[value, message] = number(message)
+    fields[tag >> 3] = (tag & 7) === 2 ? message.subarray(0, value) : value
+    if ((tag & 7) === 2) message = message.subarray(value)
+  }
+  return fields
+}
+
+// number reads a varint, and returns what comes after it too.
+function number (data) {
+  for (let n = 0, i = 0; i < data.length; i++) {
+    n += (data[i] & 127) * 2 ** (7 * i)
+    if (data[i] < 128) return [n, data.subarray(i + 1)]
+  }
+  throw new Unreadable('what is stored is cut off')
+}
+
+// length returns a length as a varint.
+function length (n) {
+  const out = []
+  for (; n > 127; n = Math.floor(n / 128)) out.push(n % 128 + 128)
+  return Buffer.from([...out, n])
+}
+
+// derived returns the key of one message, as XAES-256-GCM derives it: https://c2sp.org/XAES-256-GCM.
+function derived (key, salt) {
+  const aes = createCipheriv('aes-256-ecb', key, null).setAutoPadding(false)
+  const k1 = Buffer.alloc(16)
+  const zero = aes.update(Buffer.alloc(16))
+  for (let i = 0; i < 16; i++) k1[i] = zero[i] << 1 | (zero[i + 1] ?? 0) >> 7
+  if (zero[0] > 127) k1[15] ^= 0x87
+  return Buffer.concat([1, 2].map((n) => {
+    const block = Buffer.concat([Buffer.from([0, n, 0x58, 0]), salt])
+    return aes.update(block.map((byte, i) => byte ^ k1[i]))
+  }))
+}
+
+const digest = (scope, key) =>
+  createHash('sha256').update(Buffer.concat([length(scope.length), scope, length(key.length), key])).digest().subarray(0, 16)
+
+// leaseDigest returns the digest of the key that a lease token is of.
+function leaseDigest (lease) {
+  if (!/^v1\.[\w-]{54}$/.test(lease)) throw new InvalidLease('this is not a lease token: pass the header Retrysafe-Lease as it came, or op.lease')
+  return Buffer.from(lease.slice(3), 'base64url').subarray(0, 16)
+}
+
+function place (kind, failed, hasMeta, hasBody, code) {
+  const at = Buffer.alloc(6, kind)
+  at[1] = failed | hasMeta << 2 | hasBody << 3
+  at.writeInt32BE(code, 2)
+  return at
+}
+
+const notStored = /^(connection|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade|http2-settings|date|age|via|warning|content-length|set-cookie|content-type|idempotent[^a-z0-9]replayed|idempotency[^a-z0-9]status|retrysafe[^a-z0-9].*)$/i
+
+// httpMeta returns what describes an answer over HTTP, with the rules of the SQL function http_meta.
+function httpMeta (contentType, lines) {
+  /* eslint-disable no-control-regex */
+  if (/[\x00-\x1f\x7f]/.test(contentType)) throw new InvalidArgument('the content type has a control character')
+  let meta = `http/1\nContent-Type${contentType ? ': ' : ''}${contentType}\n`
+  for (const line of lines) {
+    const [, name, value] = /^([-\w!#$%&'*+.^`|~]+):[ \t]*(.*?)[ \t]*$/s.exec(line) ?? []
+    if (!name || /[\x00-\x08\x0a-\x1f\x7f]/.test(line)) throw new InvalidArgument('a header is not one that can be sent, such as Location: /charges/17')
+    if (notStored.test(name)) throw new InvalidArgument(`the header ${name} cannot be stored: leave it out, or pass contentType`)
+    meta += name.split('-').map((word) => word.slice(0, 1).toUpperCase() + word.slice(1).toLowerCase()).join('-') + `: ${value}\n`
+  }
+  if (Buffer.byteLength(meta) > 65536) throw new InvalidArgument(`content type and headers have ${Buffer.byteLength(meta)} bytes, and the limit is 65536`)
+  return Buffer.from(meta)
+}
+
 module.exports = {
-  once, claim, hold, complete, fail, release, step, saveStep, childKey, extend, fingerprint, RetrysafeError, InFlight, Mismatch, Abandoned,
+  Encryption, Unreadable, once, claim, hold, complete, fail, release, step, saveStep, childKey, extend, fingerprint, RetrysafeError, InFlight, Mismatch, Abandoned,
   OutcomeUnknown, AnswerGone, Misuse, Failed, LeaseLost, InvalidLease, NoSuchClaim, AnswerConflict, NoTransaction, InvalidArgument
 }

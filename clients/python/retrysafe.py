@@ -11,17 +11,21 @@
 The charge and the answer commit in one transaction. Every later call with the same key gets the same bytes and charges
 nothing, whatever was killed in between. README.md has the rest.
 
-This file needs nothing but the driver of the connections that it is given: psycopg 3 or psycopg2.
+This file needs nothing but the driver of the connections that it is given: psycopg 3 or psycopg2. Encryption needs the
+package cryptography.
 """
 
 from __future__ import annotations
 
+import base64
 import functools
 import hashlib
 import hmac
 import inspect
 import json
+import os
 import random
+import re
 import sys
 import time
 import uuid
@@ -32,9 +36,10 @@ from typing import Any, Callable, ContextManager, Dict, Iterator, List, Mapping,
 __version__ = "0.1.0"
 __all__ = [
     "once", "run", "idempotent", "claim", "Operation", "fingerprint",
-    "hold", "complete", "fail", "step", "save_step", "child_key", "extend", "release",
+    "Encryption", "hold", "complete", "fail", "step", "save_step", "child_key", "extend", "release",
     "Error", "InFlight", "Mismatch", "Abandoned", "OutcomeUnknown", "AnswerGone", "Misuse", "Failed",
     "LeaseLost", "InvalidLease", "NoSuchClaim", "AnswerConflict", "NoTransaction", "InvalidArgument",
+    "Unreadable",
 ]
 
 Seconds = Union[int, float, timedelta]
@@ -115,10 +120,229 @@ class InvalidArgument(Error):
     """InvalidArgument is raised for an argument that cannot be used. The message says which, and why."""
 
 
+class Unreadable(Error):
+    """Unreadable is raised for an answer or a step that cannot be decrypted: the key is missing, it was changed, or there
+    is no encryption. Nothing is lost: with the key it is readable again."""
+
+
 _ERRORS: Dict[Optional[str], Type[Error]] = {
     "RS001": LeaseLost, "RS002": InvalidLease, "RS003": NoSuchClaim,
     "RS004": AnswerConflict, "RS005": NoTransaction, "RS006": InvalidArgument, "RS008": NoTransaction,
 }
+
+
+_MARKER = b"\xf5retrysafe\x01"  # begins all that is encrypted; the last byte is the version of the format
+
+
+class Encryption:
+    """Encryption encrypts answers and the results of steps before they reach the database, with a keyset that
+    "retrysafe keyset new" has made. Go programs and the proxy read them with the same keyset, and the other way round.
+
+    keyset     the text of the file. use replaces it while it is in use
+    plaintext  what becomes of content that is not encrypted: "refuse" raises Unreadable, "accept" reads it, and "write"
+               reads it and encrypts nothing yet, for the first step of switching encryption on
+
+    It needs the package cryptography. Keys, scopes, codes and names of steps are not encrypted.
+    """
+
+    def __init__(self, keyset: Union[str, bytes], plaintext: str = "refuse") -> None:
+        if plaintext not in ("refuse", "accept", "write"):
+            raise InvalidArgument("plaintext must be refuse, accept or write")
+        self.plaintext = plaintext
+        self.use(keyset)
+
+    def __repr__(self) -> str:  # shows no keys
+        return f"<retrysafe.Encryption primary={self._keyset[0]} keys={sorted(self._keyset[1])}>"
+
+    def use(self, keyset: Union[str, bytes]) -> None:
+        """Replace the keyset, for everything that is encrypted or decrypted from now on."""
+        self._keyset = _read_keyset(keyset)
+
+    def _encrypt(self, content: bytes, place: bytes) -> bytes:
+        primary, keys = self._keyset
+        nonce = os.urandom(24)
+        aead = _derived(keys[primary], nonce[:12])
+        return b"\x01" + primary.to_bytes(4, "big") + nonce + bytes(aead.encrypt(nonce[12:], content, place))
+
+    def _decrypt(self, sealed: bytes, place: bytes) -> bytes:
+        encrypted = sealed[len(_MARKER):]
+        key_id = int.from_bytes(encrypted[1:5], "big")
+        key = self._keyset[1].get(key_id)
+        if encrypted[:1] == b"\x01" and key and len(encrypted) > 29:
+            with suppress(Exception):  # InvalidTag, whose text says nothing
+                aead = _derived(key, encrypted[5:17])
+                return bytes(aead.decrypt(encrypted[17:29], encrypted[29:], place))
+        raise Unreadable(f"what is stored cannot be decrypted (it names key {key_id}): if the keyset lacks that key, put it back; "
+                         "otherwise it was changed, or belongs elsewhere")
+
+    def _seal(self, digest: bytes, kind: bytes, content: bytes) -> bytes:
+        if self.plaintext == "write":
+            return content
+        return _MARKER + self._encrypt(content, _MARKER + digest + kind)
+
+    def _unseal(self, digest: bytes, kind: bytes, content: bytes) -> bytes:
+        if _is_sealed(content):
+            opened = self._decrypt(content, _MARKER + digest + kind)
+            if not opened:
+                raise Unreadable("what is stored was changed: empty content is never encrypted")
+            return opened
+        if content and self.plaintext == "refuse":
+            raise Unreadable("what is stored is not encrypted: it is of before encryption was switched on, was written by "
+                             "another program, or was made up; plaintext='accept' reads it")
+        return content
+
+    def _seal_answer(
+        self, digest: bytes, failed: bool, code: int, content_type: str, headers: Sequence[str], body: bytes,
+    ) -> bytes:
+        """Encrypt an answer with its content type and headers, which the database then stores as none."""
+        meta = _meta(content_type, headers)
+        kind = b"a" + _flags(failed, True, True, code)
+        return self._seal(digest, kind, _length(len(meta)) + meta + body)
+
+    def _open_answer(
+        self, digest: bytes, failed: bool, code: int, meta: bytes, body: bytes,
+    ) -> Tuple[str, List[str], bytes]:
+        flags = _flags(failed, bool(meta), bool(body), code)
+        if meta and body and _is_sealed(meta) != _is_sealed(body):  # of a service, which encrypts both in the body
+            if not _is_sealed(body):
+                raise Unreadable("a part of the answer is encrypted and the other is not: it was changed")
+            meta, body = _split(self._unseal(digest, b"a" + flags, body))
+        else:
+            meta, body = self._unseal(digest, b"m" + flags, meta), self._unseal(digest, b"b" + flags, body)
+        kind, lines = "", []
+        for line in _as_text(meta).split("\n")[1:] if meta.startswith(b"http/1\n") else []:
+            if line.startswith("Content-Type: "):
+                kind = line[14:]
+            elif ": " in line[1:] and line[0] not in ">@":
+                lines.append(line)
+        return kind, lines, body
+
+
+def _is_sealed(content: Optional[bytes]) -> bool:
+    return content is not None and bytes(content[:len(_MARKER)]) == _MARKER
+
+
+def _needed(encryption: Optional[Encryption]) -> Encryption:
+    if encryption is None:
+        raise Unreadable("what is stored is encrypted: pass encryption=retrysafe.Encryption(keyset)")
+    return encryption
+
+
+def _read_keyset(text: Union[str, bytes]) -> Tuple[int, Dict[int, bytes]]:
+    """Read the JSON of a keyset of Tink, in cleartext. Errors have nothing of it."""
+    keys: Dict[int, bytes] = {}
+    try:
+        keyset = json.loads(text)
+        primary = int(keyset["primaryKeyId"])
+        for key in keyset["key"]:
+            if key["status"] == "ENABLED":
+                data = key["keyData"]
+                fields = _fields(base64.b64decode(data["value"]))
+                if (data["typeUrl"] != "type.googleapis.com/google.crypto.tink.XAesGcmKey" or len(fields[3]) != 32
+                        or key["outputPrefixType"] != "TINK" or _fields(fields[2]) != {1: 12}):
+                    raise ValueError
+                keys[int(key["keyId"])] = fields[3]
+        keys[primary]
+    except (ValueError, KeyError, TypeError, IndexError):
+        keys = {}
+    if not keys:
+        raise InvalidArgument("the keyset is not one that retrysafe keyset new has made, in cleartext: its keys are XAES-256-GCM")
+    return primary, keys
+
+
+def _fields(message: bytes) -> Dict[int, Any]:
+    """Read a message of protobuf whose fields are numbers and bytes."""
+    fields: Dict[int, Any] = {}
+    while message:
+        tag, message = _number(message)
+        value, message = _number(message)
+        if tag & 7 == 2:
+            fields[tag >> 3], message = message[:value], message[value:]
+        else:
+            fields[tag >> 3] = value
+    return fields
+
+
+def _number(data: bytes) -> Tuple[int, bytes]:
+    n = shift = 0
+    for i, byte in enumerate(data):
+        n |= (byte & 127) << shift
+        shift += 7
+        if byte < 128:
+            return n, data[i + 1:]
+    raise ValueError("cut off")
+
+
+def _length(n: int) -> bytes:
+    """Return a length as a varint."""
+    out = bytearray()
+    while n > 127:
+        out.append(n & 127 | 128)
+        n >>= 7
+    return bytes(out + bytes([n]))
+
+
+def _split(joined: bytes) -> Tuple[bytes, bytes]:
+    n, rest = _number(joined)
+    return rest[:n], rest[n:]
+
+
+def _derived(key: bytes, salt: bytes) -> Any:
+    """Return AES-GCM with the key of one message, as XAES-256-GCM derives it: https://c2sp.org/XAES-256-GCM."""
+    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+    aes = Cipher(algorithms.AES(key), modes.ECB()).encryptor()
+    zero = int.from_bytes(aes.update(bytes(16)), "big")
+    k1 = (zero << 1 ^ (0x87 if zero >> 127 else 0)) & (1 << 128) - 1
+    blocks = (int.from_bytes(bytes([0, n, 0x58, 0]) + salt, "big") ^ k1 for n in (1, 2))
+    return AESGCM(b"".join(aes.update(block.to_bytes(16, "big")) for block in blocks))
+
+
+def _digest(scope: bytes, key: bytes) -> bytes:
+    joined = _length(len(scope)) + scope + _length(len(key)) + key
+    return hashlib.sha256(joined).digest()[:16]
+
+
+def _lease_digest(lease: str) -> bytes:
+    """Return the digest of the key that a lease token is of."""
+    if not re.fullmatch(r"v1\.[A-Za-z0-9_-]{54}", str(lease)):
+        raise InvalidLease("this is not a lease token: pass the header Retrysafe-Lease as it came, or op.lease")
+    return base64.urlsafe_b64decode(lease[3:] + "==")[:16]
+
+
+def _flags(failed: bool, has_meta: bool, has_body: bool, code: int) -> bytes:
+    return bytes([failed | has_meta << 2 | has_body << 3]) + code.to_bytes(4, "big", signed=True)
+
+
+_NOT_STORED = re.compile(
+    r"connection|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade|http2-settings|date|age|via|warning|content-length"
+    r"|set-cookie|content-type|idempotent[^a-z0-9]replayed|idempotency[^a-z0-9]status|retrysafe[^a-z0-9].*")
+
+
+def _meta(content_type: str, headers: Sequence[str]) -> bytes:
+    """Return what describes an answer over HTTP, with the rules of the SQL function http_meta."""
+    if re.search(r"[\x00-\x1f\x7f]", content_type):
+        raise InvalidArgument("the content type has a control character")
+    text = f"http/1\nContent-Type: {content_type}\n" if content_type else "http/1\nContent-Type\n"
+    for line in headers:
+        if not re.match(r"[-A-Za-z0-9!#$%&'*+.^_`|~]+:", line) or re.search(r"[\x00-\x08\x0a-\x1f\x7f]", line):
+            raise InvalidArgument("an element of headers is not a header line, such as Location: /charges/17")
+        name, value = line.split(":", 1)
+        if _NOT_STORED.fullmatch(name.lower()):
+            raise InvalidArgument(f"the header {name} cannot be stored: leave it out, or pass content_type")
+        text += "-".join(word[:1].upper() + word[1:].lower() for word in name.split("-")) + ": " + value.strip(" \t") + "\n"
+    meta = text.encode()
+    if len(meta) > 65536:
+        raise InvalidArgument(f"content type and headers have {len(meta)} bytes, and the limit is 65536")
+    return meta
+
+
+def _as_text(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data.decode("latin-1")
 
 
 class Operation:
@@ -133,6 +357,7 @@ class Operation:
         self._held_by: Optional[str] = None  # the transaction that must end the attempt
         self._connect: Connect = lambda: None
         self._child_secret: Optional[bytes] = None
+        self._encryption: Optional[Encryption] = None
         self.lease = ""  # the right to complete the key: keep it out of logs; empty if replayed
         self.attempt = 0  # 1 is the first
         self.done = False  # whether there is an answer, of this attempt or of an earlier one
@@ -181,7 +406,8 @@ class Operation:
         self._end("fail", answer, code, content_type, headers, keep)
 
     def _end(self, verb: str, answer: Any, code: int, kind: str, headers: Sequence[str], keep: Optional[Seconds]) -> None:
-        body, ended_by = _end(self.conn, self._schema, verb, self.lease, answer, code, kind, headers, keep)
+        body, ended_by = _end(self.conn, self._schema, verb, self.lease, answer, code, kind, headers, keep,
+                              self._encryption)
         if ended_by != self._held_by:  # what the work wrote before may be gone
             raise Misuse("the block has ended its transaction itself: leave COMMIT and ROLLBACK to once")
         self._answer = body
@@ -210,7 +436,7 @@ class Operation:
         child_key(name) as the idempotency key. Steps come before the block writes."""
         if self._has_written():
             raise Misuse("a step is a transaction of its own: call op.step before the block writes")
-        saved = step(self._conn, self.lease, name, schema=self._schema)
+        saved = step(self._conn, self.lease, name, schema=self._schema, encryption=self._encryption)
         if saved is not None:
             return saved
         self._conn.rollback()  # the transaction of the step commits, and need not complete the key
@@ -218,7 +444,7 @@ class Operation:
         try:
             with _transaction(self._conn):
                 result = _bytes(work())
-                save_step(self._conn, self.lease, name, result, schema=self._schema)
+                save_step(self._conn, self.lease, name, result, schema=self._schema, encryption=self._encryption)
         except BaseException:
             with suppress(Exception):
                 self._hold()
@@ -247,13 +473,17 @@ class Operation:
 
     def _take(self, row: Tuple[Any, ...]) -> str:
         """Take over what claim has returned, and return its verdict."""
-        verdict, lease, attempt, code, content_type, headers, body, failed, _ = row
+        verdict, lease, attempt, code, content_type, headers, body, failed, meta, _ = row
         if verdict == "acquired":
             self.lease, self.attempt = lease, attempt
         elif verdict == "done":
             self.done, self.failed, self.attempt, self.code = True, failed, attempt, code
             self.content_type, self.headers = content_type or "", headers or []
             self._answer = None if body is None else bytes(body)
+            if body is not None and (_is_sealed(body) or _is_sealed(meta) or self._encryption):
+                digest = _digest(self._claim["scope"], self._claim["id"])
+                self.content_type, self.headers, self._answer = _needed(self._encryption)._open_answer(
+                    digest, failed, code, bytes(meta or b""), bytes(body))
         return str(verdict)
 
     def _give_up(self, conn: Any) -> None:
@@ -295,26 +525,27 @@ def claim(
     conn: Any, scope: Union[str, bytes], key: Union[str, bytes], request: Any = None, *,
     lease: Seconds = 30, keep: Seconds = 86400, take_over: bool = False, wait: float = 0,
     connect: Optional[Connect] = None, schema: str = "retrysafe", child_secret: Union[str, bytes, None] = None,
-    tags: Optional[Mapping[str, str]] = None,
+    tags: Optional[Mapping[str, str]] = None, encryption: Optional[Encryption] = None,
 ) -> Operation:
     """Claim a key in a transaction of its own, for work that is not in a block of once: do the work and pass op.lease to
     complete, or call release. The arguments are those of once, and take_over is off: work that is not in the
     transaction of complete may have been done by the attempt that died."""
     driver = _driver(conn)
     with _exclusive(driver):
-        return _claim(driver, scope, key, request, lease, keep, take_over, wait, connect, schema, child_secret, tags)
+        return _claim(
+            driver, scope, key, request, lease, keep, take_over, wait, connect, schema, child_secret, tags, encryption)
 
 
 def _claim(
     driver: Any, scope: Union[str, bytes], key: Union[str, bytes], request: Any, lease: Seconds, keep: Seconds,
     take_over: bool, wait: float, connect: Optional[Connect], schema: str, child_secret: Union[str, bytes, None],
-    tags: Optional[Mapping[str, str]],
+    tags: Optional[Mapping[str, str]], encryption: Optional[Encryption],
 ) -> Operation:
     if _status(driver) != _IDLE:
         raise Misuse("the connection is in a transaction, and the claim would be rolled back with it: "
                      "COMMIT first, or use another connection")
     op = Operation(driver, schema)
-    op._connect, op._child_secret = connect or _another(driver), _secret(child_secret)
+    op._connect, op._child_secret, op._encryption = connect or _another(driver), _secret(child_secret), encryption
     op._claim = {
         "scope": _text("scope", scope), "id": _text("key", key), "fingerprint": fingerprint(request),
         "lease_for": _interval(lease), "keep": _interval(keep), "take_over": take_over, "owner": str(uuid.uuid4()),
@@ -345,7 +576,7 @@ def once(
     lease: Seconds = 30, keep: Seconds = 86400, take_over: bool = True, wait: float = 0,
     transaction: Optional[Callable[[], ContextManager[Any]]] = None,
     connect: Optional[Connect] = None, schema: str = "retrysafe", child_secret: Union[str, bytes, None] = None,
-    tags: Optional[Mapping[str, str]] = None,
+    tags: Optional[Mapping[str, str]] = None, encryption: Optional[Encryption] = None,
 ) -> Iterator[Operation]:
     """Run the block in one transaction with the completion of its key, or hand out the answer that is stored.
 
@@ -372,10 +603,13 @@ def once(
                  It stays the same for as long as an operation may be resumed. None: no secret
     tags         up to 4 names and values by which people find the key, such as {"order": "1234"}. Records keep them in
                  the clear, and a record that is there keeps its own: no secrets
+    encryption   encrypts the answer and the results of steps before they reach the database: see Encryption. None: they
+                 are stored as they are
     """
     driver = _driver(conn)
     with _exclusive(driver):
-        op = _claim(driver, scope, key, request, lease, keep, take_over, wait, connect, schema, child_secret, tags)
+        op = _claim(
+            driver, scope, key, request, lease, keep, take_over, wait, connect, schema, child_secret, tags, encryption)
         if not op.done:
             own = functools.partial(_transaction, driver)
             try:
@@ -461,29 +695,40 @@ def hold(conn: Any, lease: str, *, schema: str = "retrysafe") -> str:
 def complete(
     conn: Any, lease: str, answer: Any, code: int = 200, content_type: str = "application/json",
     headers: Sequence[str] = (), keep: Optional[Seconds] = None, *, schema: str = "retrysafe",
+    encryption: Optional[Encryption] = None,
 ) -> bytes:
-    """Complete the key of a lease in the transaction that is open on conn, and return the bytes that were stored. conn is
+    """Complete the key of a lease in the transaction that is open on conn, and return the bytes of the answer. conn is
     a connection or a cursor. It raises LeaseLost if another attempt has taken the key over: roll back."""
-    return _end(conn, schema, "complete", lease, answer, code, content_type, headers, keep)[0]
+    return _end(conn, schema, "complete", lease, answer, code, content_type, headers, keep, encryption)[0]
 
 
 def fail(
     conn: Any, lease: str, answer: Any, code: int = 422, content_type: str = "application/json",
     headers: Sequence[str] = (), keep: Optional[Seconds] = None, *, schema: str = "retrysafe",
+    encryption: Optional[Encryption] = None,
 ) -> bytes:
     """Store a final failure, as complete stores a success."""
-    return _end(conn, schema, "fail", lease, answer, code, content_type, headers, keep)[0]
+    return _end(conn, schema, "fail", lease, answer, code, content_type, headers, keep, encryption)[0]
 
 
-def step(conn: Any, lease: str, name: str, *, schema: str = "retrysafe") -> Optional[bytes]:
+def step(
+    conn: Any, lease: str, name: str, *, schema: str = "retrysafe", encryption: Optional[Encryption] = None,
+) -> Optional[bytes]:
     """Return what an attempt has saved under the name, or None."""
     (saved,) = _call(_driver(conn), schema, "step", lease=lease, name=name)
-    return None if saved is None else bytes(saved)
+    if saved is None or not (encryption or _is_sealed(saved)):
+        return None if saved is None else bytes(saved)
+    return _needed(encryption)._unseal(_lease_digest(lease), b"s" + name.encode(), bytes(saved))
 
 
-def save_step(conn: Any, lease: str, name: str, data: Any, *, schema: str = "retrysafe") -> None:
+def save_step(
+    conn: Any, lease: str, name: str, data: Any, *, schema: str = "retrysafe", encryption: Optional[Encryption] = None,
+) -> None:
     """Save the result of a step in the transaction that is open on conn. The first result of a name stays."""
-    _call(_in_transaction(conn, "save_step"), schema, "save_step", lease=lease, name=name, data=_bytes(data))
+    driver, content = _in_transaction(conn, "save_step"), _bytes(data)
+    if encryption and content:
+        content = encryption._seal(_lease_digest(lease), b"s" + name.encode(), content)
+    _call(driver, schema, "save_step", lease=lease, name=name, data=content)
 
 
 def child_key(
@@ -598,7 +843,7 @@ def _call(conn: Any, schema: str, function: str, **arguments: Any) -> Tuple[Any,
     into it."""
     given = {name: value for name, value in arguments.items() if value is not None or name == "lease"}
     columns = {
-        "claim": "verdict, lease, attempt, code, content_type, headers, body, failed, lease_left", "step": "*", "child_key": "*",
+        "claim": "verdict, lease, attempt, code, content_type, headers, body, failed, meta, lease_left", "step": "*", "child_key": "*",
     }.get(function, "pg_current_xact_id_if_assigned()::text")
     sql = "SELECT {} FROM {}.{}({})".format(
         columns, _quoted(schema).replace("%", "%%"), function,
@@ -675,12 +920,16 @@ def _status(conn: Any) -> int:
 
 def _end(
     conn: Any, schema: str, verb: str, lease: str, answer: Any, code: int, content_type: str,
-    headers: Sequence[str], keep: Optional[Seconds],
+    headers: Sequence[str], keep: Optional[Seconds], encryption: Optional[Encryption],
 ) -> Tuple[bytes, str]:
-    """Complete or fail a key, and return the bytes that were stored and the transaction's ID."""
-    body = _bytes(answer)
-    row = _call(_in_transaction(conn, verb), schema, verb, lease=lease, body=body, code=code, content_type=content_type,
-                headers=list(headers), keep=None if keep is None else _interval(keep))
+    """Complete or fail a key, and return the bytes of the answer and the transaction's ID."""
+    driver, body, lines = _in_transaction(conn, verb), _bytes(answer), list(headers)
+    stored = body
+    if encryption and encryption.plaintext != "write":
+        stored = encryption._seal_answer(_lease_digest(lease), verb == "fail", code, content_type, lines, body)
+        content_type, lines = "", []  # they are in what was encrypted
+    row = _call(driver, schema, verb, lease=lease, body=stored, code=code, content_type=content_type, headers=lines,
+                keep=None if keep is None else _interval(keep))
     return body, row[0]
 
 

@@ -50,6 +50,11 @@ var ran = regexp.MustCompile(`(?m)^# (pass|skipped|todo) (\d+)$`)
 func nodeTests(t *testing.T, folder string, kills int, files ...string) {
 	t.Helper()
 	direct, bouncer := newDatabase(t)
+	nodeTestsOn(t, folder, direct, bouncer, kills, files...)
+}
+
+func nodeTestsOn(t *testing.T, folder, direct, bouncer string, kills int, files ...string) {
+	t.Helper()
 	data, err := filepath.Abs("../../clients/testdata")
 	if err != nil {
 		t.Fatal(err)

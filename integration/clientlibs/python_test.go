@@ -34,8 +34,14 @@ func newDatabase(t *testing.T) (direct, bouncer string) {
 // pythonTests runs modules of clients/python/tests, whose comments say what each test was seen to fail with.
 func pythonTests(t *testing.T, kills int, modules ...string) {
 	t.Parallel()
-	python := servers.PythonWith(t, "psycopg", "psycopg2", "django", "sqlalchemy", "build", "hatchling", "ensurepip", "mypy")
 	direct, bouncer := newDatabase(t)
+	pythonTestsOn(t, direct, bouncer, kills, modules...)
+}
+
+func pythonTestsOn(t *testing.T, direct, bouncer string, kills int, modules ...string) {
+	t.Helper()
+	python := servers.PythonWith(t, "psycopg", "psycopg2", "django", "sqlalchemy", "build", "hatchling", "ensurepip", "mypy",
+		"cryptography")
 	cmd := exec.CommandContext(t.Context(), python, append([]string{"-W", "error::ResourceWarning", "-m", "unittest", "-v"}, modules...)...)
 	cmd.Dir = "../../clients/python"
 	cmd.Env = append(os.Environ(), "RETRYSAFE_TEST_DATABASE="+direct, "RETRYSAFE_TEST_BOUNCER="+bouncer, "PYTHONDONTWRITEBYTECODE=1",

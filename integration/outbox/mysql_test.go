@@ -64,7 +64,7 @@ func TestPlansOfMySQL(t *testing.T) {
 			"settle": {one, "'owner'"}, "settle_free": {one, "'owner'"},
 			"dead": {"0", "100", "1"}, "letter": {"'1'"}, "redeliver": {`'["1"]'`}, "drop": {`'["1"]'`},
 			"stats": {}, "held": {"10"}, "sweep": {"0", "10"},
-			"status": {`'["1"]'`}, "list": {"1", "''", "0", "100"}, "waiting": {"''"}, "body": {"'1'"},
+			"status": {`'["1"]'`}, "list": {"1", "''", "0", "100"}, "waiting": {"''"}, "message": {"'1'"},
 		} {
 			if reads := k.handlerReads(file, args...); reads > 5000 {
 				t.Errorf("%s, %s: %d reads", file, when, reads)

@@ -40,7 +40,7 @@ func TestPlans(t *testing.T) {
 			"status":      {`["1"]`},
 			"list":        {1, []byte{}, 0, 100},
 			"waiting":     {[]byte{}},
-			"body":        {[]byte("1")},
+			"message":     {[]byte("1")},
 		} {
 			if plan := k.explain("", file, args...); strings.Contains(plan, "Seq Scan on outbox") {
 				t.Errorf("%s, %s:\n%s", file, when, plan)

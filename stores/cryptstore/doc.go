@@ -21,8 +21,10 @@
 //   - names of steps
 //   - the trail: what people have decided about the key, and why. Purge and support tools work without the encryption
 //     key, and a decision must stay readable when that key is lost.
-//   - messages of an outbox, and journals of clients, which no Store keeps
-//   - what a service writes itself, by the SQL functions of pgstore and mysqlstore: see PlaintextAccepted
+//   - messages of an outbox, and journals of clients, which no Store keeps: outbox.Options.Keys and cryptjournal encrypt
+//     those, with the same keysets
+//   - what a service writes itself, by the SQL functions of pgstore and mysqlstore, unless it encrypts: see
+//     PlaintextAccepted. The clients for Python and Node can encrypt, in the format of this package.
 //
 // # What a change is noticed by
 //

@@ -1,39 +1,28 @@
 package cryptstore
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/sealed"
 )
 
-// marker begins all that is encrypted. Its first byte occurs in no UTF-8, so that no JSON and no text begins with it;
-// the last one is the version of the format. Plaintext of a service that begins with it all the same is refused, never
-// returned: it does not decrypt.
-const marker = "\xf5retrysafe\x01"
-
 // IsSealed reports whether content was encrypted by a Store: for tools that have opened the inner store without one.
-func IsSealed(content []byte) bool { return bytes.HasPrefix(content, []byte(marker)) }
+func IsSealed(content []byte) bool { return sealed.Is(content) }
 
 // place is where content is: the kind of a part of a result or of a step, and what belongs to it. It is part of the
 // associated data, so that a ciphertext is good in one place only.
 type place struct {
-	kind byte
+	kind sealed.Kind
 	rest []byte
 }
 
-const (
-	metaKind = 'm'
-	bodyKind = 'b'
-	stepKind = 's'
-)
-
-// ofResult returns the place of Meta or Body in r. The rest of r belongs to it: a failure cannot be turned into a
-// success, nor one of the two be dropped.
-func ofResult(kind byte, r retrysafe.Result) place {
+// ofResult returns the place of a part of r. The rest of r belongs to it: a failure cannot be turned into a success, nor
+// one of the two be dropped.
+func ofResult(kind sealed.Kind, r retrysafe.Result) place {
 	var flags byte
 	for i, set := range []bool{r.Failed, r.Omitted, len(r.Meta) > 0, len(r.Body) > 0} {
 		if set {
@@ -43,40 +32,36 @@ func ofResult(kind byte, r retrysafe.Result) place {
 	return place{kind, binary.BigEndian.AppendUint32([]byte{flags}, uint32(int32(r.Code)))}
 }
 
-func ofStep(name string) place { return place{stepKind, []byte(name)} }
+func ofStep(name string) place { return place{sealed.Step, []byte(name)} }
 
 // data returns the associated data of the place for a key.
-func (p place) data(d retrysafe.Digest) []byte {
-	data := make([]byte, 0, len(marker)+len(d)+1+len(p.rest))
-	data = append(append(data, marker...), d[:]...)
-	return append(append(data, p.kind), p.rest...)
-}
+func (p place) data(d retrysafe.Digest) []byte { return sealed.Place(d, p.kind, p.rest...) }
 
 // String names the place in errors.
 func (p place) String() string {
 	switch p.kind {
-	case metaKind:
+	case sealed.Meta:
 		return "the meta of its answer"
-	case bodyKind:
-		return "the body of its answer"
+	case sealed.Step:
+		return fmt.Sprintf("its step %q", p.rest)
 	}
-	return fmt.Sprintf("its step %q", p.rest)
+	return "the body of its answer"
 }
 
 // SealResult implements [retrysafe.Sealer].
-func (s *Store) SealResult(k retrysafe.Key, r retrysafe.Result) (sealed retrysafe.Result, err error) {
-	sealed = r
-	if sealed.Meta, err = s.seal(k, ofResult(metaKind, r), r.Meta); err != nil {
+func (s *Store) SealResult(k retrysafe.Key, r retrysafe.Result) (encrypted retrysafe.Result, err error) {
+	encrypted = r
+	if encrypted.Meta, err = s.seal(k, ofResult(sealed.Meta, r), r.Meta); err != nil {
 		return retrysafe.Result{}, err
 	}
-	if sealed.Body, err = s.seal(k, ofResult(bodyKind, r), r.Body); err != nil {
+	if encrypted.Body, err = s.seal(k, ofResult(sealed.Body, r), r.Body); err != nil {
 		return retrysafe.Result{}, err
 	}
-	return sealed, nil
+	return encrypted, nil
 }
 
 // SealStep implements [retrysafe.Sealer]. Steps of the trail stay as they are.
-func (s *Store) SealStep(k retrysafe.Key, step retrysafe.StepResult) (sealed retrysafe.StepResult, err error) {
+func (s *Store) SealStep(k retrysafe.Key, step retrysafe.StepResult) (encrypted retrysafe.StepResult, err error) {
 	if isTrail(step) {
 		return step, nil
 	}
@@ -93,24 +78,18 @@ func (s *Store) seal(k retrysafe.Key, at place, content []byte) ([]byte, error) 
 	if len(content) == 0 || s.plaintext == PlaintextWritten {
 		return content, nil
 	}
-	encrypted, err := s.keys.Encrypt(content, at.data(k.Digest()))
+	encrypted, err := sealed.Seal(s.keys, content, at.data(k.Digest()))
 	if err != nil {
 		return nil, fmt.Errorf("encrypt %s: %w", at, err)
 	}
-	return append([]byte(marker), encrypted...), nil
+	return encrypted, nil
 }
 
 // open decrypts the content of a record. What it cannot decrypt it drops from the record, and returns an error that
 // wraps retrysafe.ErrUnreadable.
 func (s *Store) open(r *retrysafe.Record) error {
-	d, stored := r.Key.Digest(), r.Result
-	var metaErr, bodyErr error
-	r.Result.Meta, metaErr = s.unseal(d, ofResult(metaKind, stored), stored.Meta)
-	r.Result.Body, bodyErr = s.unseal(d, ofResult(bodyKind, stored), stored.Body)
-	err := errors.Join(metaErr, bodyErr)
-	if err == nil && len(stored.Meta) > 0 && len(stored.Body) > 0 && IsSealed(stored.Meta) != IsSealed(stored.Body) {
-		err = errors.New("a part of its answer is encrypted and the other is not: the record was changed")
-	}
+	d := r.Key.Digest()
+	err := s.openAnswer(d, &r.Result)
 	if err != nil {
 		r.Result.Meta, r.Result.Body = nil, nil
 	}
@@ -128,13 +107,39 @@ func (s *Store) open(r *retrysafe.Record) error {
 	return nil
 }
 
+// openAnswer decrypts the parts of an answer.
+func (s *Store) openAnswer(d retrysafe.Digest, r *retrysafe.Result) error {
+	stored := *r
+	if len(stored.Meta) > 0 && len(stored.Body) > 0 && IsSealed(stored.Meta) != IsSealed(stored.Body) {
+		return s.openOfService(d, r)
+	}
+	var metaErr, bodyErr error
+	r.Meta, metaErr = s.unseal(d, ofResult(sealed.Meta, stored), stored.Meta)
+	r.Body, bodyErr = s.unseal(d, ofResult(sealed.Body, stored), stored.Body)
+	return errors.Join(metaErr, bodyErr)
+}
+
+// openOfService decrypts the answer of a service that has encrypted it itself: both parts are in its body. The meta that
+// the SQL functions have stored beside it is not encrypted, and does not count.
+func (s *Store) openOfService(d retrysafe.Digest, r *retrysafe.Result) error {
+	joined, err := s.decrypt(d, ofResult(sealed.Answer, *r), r.Body)
+	if err == nil {
+		r.Meta, r.Body, err = sealed.Split(joined)
+	}
+	if err != nil {
+		return fmt.Errorf("a part of its answer is encrypted and the other is not, and it is not of a service that encrypts: "+
+			"the record was changed, or %w", err)
+	}
+	return nil
+}
+
 // unseal decrypts content, or returns it as it is if it is plaintext and may be.
 func (s *Store) unseal(d retrysafe.Digest, at place, content []byte) ([]byte, error) {
 	switch {
 	case len(content) == 0:
 		return content, nil
 	case IsSealed(content):
-		return s.decrypt(d, at, content[len(marker):])
+		return s.decrypt(d, at, content)
 	case s.plaintext == PlaintextRefused:
 		return nil, fmt.Errorf("%s is not encrypted: it is of before encryption was switched on, was written by a service "+
 			"itself, or was made up; PlaintextAccepted (in the proxy's file plaintext: accept) reads it", at)
@@ -142,19 +147,13 @@ func (s *Store) unseal(d retrysafe.Digest, at place, content []byte) ([]byte, er
 	return content, nil
 }
 
-func (s *Store) decrypt(d retrysafe.Digest, at place, encrypted []byte) ([]byte, error) {
-	content, err := s.keys.Decrypt(encrypted, at.data(d))
-	if err != nil || len(content) == 0 { // empty content is never encrypted
-		return nil, fmt.Errorf("%s cannot be decrypted%s: if the keyset lacks that key, put it back; otherwise the record "+
-			"was changed, or is not this key's", at, byKey(encrypted))
+func (s *Store) decrypt(d retrysafe.Digest, at place, content []byte) ([]byte, error) {
+	opened, err := sealed.Open(s.keys, content, at.data(d))
+	if err == nil && len(opened) == 0 {
+		err = errors.New("is empty, and empty content is never encrypted: it was changed")
 	}
-	return content, nil
-}
-
-// byKey names the key that has encrypted something, as the prefix says that the keys of a keyset write.
-func byKey(encrypted []byte) string {
-	if len(encrypted) < 5 || encrypted[0] != 1 {
-		return ""
+	if err != nil {
+		return nil, fmt.Errorf("%s %w", at, err)
 	}
-	return fmt.Sprintf(" (it names key %d)", binary.BigEndian.Uint32(encrypted[1:]))
+	return opened, nil
 }

@@ -1,6 +1,6 @@
 // What TypeScript says of the types: integration/clientlibs compiles this file with --strict.
 import { Pool } from 'pg'
-import retrysafe, { once, claim, hold, complete, step, Failed, InFlight, type Result, type Operation } from 'retrysafe'
+import retrysafe, { once, claim, hold, complete, step, Encryption, Failed, InFlight, type Result, type Operation } from 'retrysafe'
 
 const pool = new Pool()
 
@@ -20,7 +20,7 @@ async function all (): Promise<void> {
   const tx = await pool.connect()
   await hold(tx, held.lease)
   const stored: Buffer = await complete(tx, held.lease, { id, code }, { headers: { location: '/17' } })
-  const saved: Buffer | null = await step(tx, held.lease, 'mail')
+  const saved: Buffer | null = await step(tx, held.lease, 'mail', { encryption: new Encryption('{}', { plaintext: 'accept' }) })
   try {
     await retrysafe.extend(pool, held.lease, 30)
   } catch (e) {

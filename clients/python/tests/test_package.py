@@ -26,6 +26,8 @@ def pay(conn: "psycopg.Connection[tuple[object, ...]]", order: str) -> bytes:
 def again(op: retrysafe.Operation, order: str) -> str:
     return order
 
+keys = retrysafe.Encryption(b"{}", plaintext="accept")
+retrysafe.save_step(None, "lease", "name", b"", encryption=keys)
 reveal_type(again)
 retrysafe.complete(None, 1, "")
 """

@@ -236,6 +236,9 @@ routes:
 		}
 	}
 	wantSameAgain(t, c)
+	for _, plaintext := range []string{"accept", "refuse"} { // said in words: the service encrypts, or it does not
+		mustParse(t, "upstream: http://x\nencryption: {file: k, plaintext: "+plaintext+"}\ndefaults: {complete: upstream}\n")
+	}
 	none := mustParse(t, "upstream: http://x\nroutes:\n  POST /a: {complete: upstream, guarded: false}\n")
 	want(t, "completes upstream without a key", none.CompletesUpstream(), false)
 }

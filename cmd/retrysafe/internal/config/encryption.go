@@ -59,7 +59,8 @@ func (c *Config) Crypt() cryptstore.Options {
 	}[c.Encryption.Plaintext.Value]}
 }
 
-// checkEncryption finds keys that are nowhere, or at two places, and answers of services that would be refused.
+// checkEncryption finds keys that are nowhere, or at two places, and answers of services that would be refused unless the
+// services encrypt.
 func (c *Config) checkEncryption(r *yamlfile.Reader) {
 	e, places := c.Encryption, 0
 	for _, set := range []bool{e.Env.Set, e.File.Set, e.Command.Set} {
@@ -73,8 +74,8 @@ func (c *Config) checkEncryption(r *yamlfile.Reader) {
 		r.FaultAt(at, "the keyset is at more than one place", "write one of env, file and command")
 	case places == 0 && e.Plaintext.Set:
 		r.FaultAt(at, "there are no keys", "write file: keyset.json too, which retrysafe keyset new keyset.json makes")
-	case places == 1 && c.CompletesUpstream() && (!e.Plaintext.Set || e.Plaintext.Value == "refuse"):
-		r.FaultAt(at, "a route has complete: upstream, whose service writes answers as plaintext",
-			"write plaintext: accept too; the database sees the answers of such routes")
+	case places == 1 && c.CompletesUpstream() && !e.Plaintext.Set:
+		r.FaultAt(at, "a route has complete: upstream, whose service may write answers as plaintext",
+			"write plaintext: accept too; if each such service encrypts with this keyset, write plaintext: refuse")
 	}
 }

@@ -84,7 +84,7 @@ func (c Cmd) Run(s *cli.Streams) error {
 	if err != nil {
 		return fmt.Errorf("store %s: %w", ref.Name, err)
 	}
-	boxes, err := outboxcmd.OpenDatabase(ctx, ref)
+	boxes, err := c.outboxes(ctx, ref)
 	if err != nil {
 		return errors.Join(err, closeStore())
 	}
@@ -112,6 +112,14 @@ func (c Cmd) Run(s *cli.Streams) error {
 		server.Close()
 	}
 	return errors.Join(err, closeStore())
+}
+
+func (c Cmd) outboxes(ctx context.Context, ref store.Ref) (*outboxcmd.Database, error) {
+	ring, err := c.Keys()
+	if err != nil {
+		return nil, err
+	}
+	return outboxcmd.OpenDatabase(ctx, ref, ring)
 }
 
 func (c Cmd) tls() (*tls.Config, error) {

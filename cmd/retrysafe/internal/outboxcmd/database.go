@@ -15,12 +15,14 @@ import (
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/store"
 	"github.com/retrysafe/retrysafe/outbox"
+	"github.com/retrysafe/retrysafe/stores/cryptstore"
 )
 
 // Database is that of a store. It may have outboxes.
 type Database struct {
 	store store.Ref
 	db    database
+	keys  *cryptstore.Keyring // nil: encrypted messages are not shown
 }
 
 // Box is an outbox, and its name for people.
@@ -30,8 +32,8 @@ type Box struct {
 }
 
 // OpenDatabase opens the database of a store. It returns nil if no outbox can be there, because the store is in memory,
-// on a server without SQL, or in several places. It connects when it is used.
-func OpenDatabase(ctx context.Context, ref store.Ref) (*Database, error) {
+// on a server without SQL, or in several places. It connects when it is used. keys decrypt messages; nil: there are none.
+func OpenDatabase(ctx context.Context, ref store.Ref, keys *cryptstore.Keyring) (*Database, error) {
 	if ref.Memory || ref.Place != nil && ref.Postgres == nil && ref.MySQL == nil {
 		return nil, nil
 	}
@@ -40,20 +42,24 @@ func OpenDatabase(ctx context.Context, ref store.Ref) (*Database, error) {
 		return nil, err
 	}
 	db.SetMaxOpenConns(maxConnections)
-	return &Database{ref, db}, nil
+	return &Database{ref, db, keys}, nil
 }
 
 // InboxTable is the name of the table in which the proxy keeps accepted requests.
 const InboxTable = "retrysafe_inbox"
 
 // Inbox returns the outbox of the accepted requests, and makes its table if it is not there. For the service that
-// accepts them more connections are opened than for a page. A nil Database has none.
-func (d *Database) Inbox(ctx context.Context) (*outbox.Outbox, error) {
+// accepts them more connections are opened than for a page. If the database has keys, requests are encrypted, and secret
+// is that of the outbox. A nil Database has none.
+func (d *Database) Inbox(ctx context.Context, secret []byte) (*outbox.Outbox, error) {
 	if d == nil {
 		return nil, errors.New("the store has no database for an inbox")
 	}
 	d.db.SetMaxOpenConns(inboxConnections)
-	o := outbox.Options{Table: InboxTable}
+	o := outbox.Options{Table: InboxTable, Secret: secret}
+	if d.keys != nil {
+		o.Keys = d.keys
+	}
 	if p := d.store.Postgres; p != nil {
 		o.Schema = p.Param("schema")
 	}
@@ -91,6 +97,9 @@ func (d *Database) Find(ctx context.Context) (all []Box, err error) {
 		return nil, explain(d.store, err)
 	}
 	for _, o := range found {
+		if d.keys != nil {
+			o.Keys = d.keys
+		}
 		box, err := outbox.New(d.db.DB, dialectOf(d.store), o)
 		if err != nil {
 			return nil, err

@@ -6,11 +6,13 @@ import (
 	"strconv"
 
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/store"
 	"github.com/retrysafe/retrysafe/outbox"
 )
 
 type listCmd struct {
 	storeFlags
+	store.Encryption
 	Topic *string   `placeholder:"TOPIC" help:"Only letters with this topic."`
 	Limit cli.Limit `placeholder:"N" default:"100" help:"List at most this many, the oldest first; 0 lists all. Default 100."`
 	JSON  bool      `name:"json" help:"Print a line of JSON for each letter, body and header included."`
@@ -21,7 +23,7 @@ func (c listCmd) Run(s *cli.Streams) error {
 	if err := c.Limit.Check(); err != nil {
 		return err
 	}
-	return c.with(func(ctx context.Context, box *outbox.Outbox) error {
+	return c.withKeys(c.Encryption, func(ctx context.Context, box *outbox.Outbox) error {
 		table := cli.NewTable(s.Out, c.JSON, "KEY", "TOPIC", "AGGREGATE", "TRIES", "AGE", "DEAD FOR", "LAST ERROR")
 		n, more := 0, false
 		err := letters(ctx, box, c.Topic, func(l outbox.Letter) (bool, error) {
@@ -74,6 +76,7 @@ func letters(ctx context.Context, box *outbox.Outbox, topic *string, visit func(
 
 type showCmd struct {
 	storeFlags
+	store.Encryption
 	Key  string `arg:"" help:"Key of the dead letter."`
 	JSON bool   `name:"json" help:"Print JSON. A body that is not text is body_base64."`
 	Body bool   `help:"Print the body alone, byte for byte."`
@@ -84,7 +87,7 @@ func (c showCmd) Run(s *cli.Streams) error {
 	if c.JSON && c.Body {
 		return cli.Refusef("--json and --body cannot be used together")
 	}
-	return c.with(func(ctx context.Context, box *outbox.Outbox) error {
+	return c.withKeys(c.Encryption, func(ctx context.Context, box *outbox.Outbox) error {
 		l, ok, err := box.Letter(ctx, c.Key)
 		switch {
 		case err != nil:
@@ -93,6 +96,8 @@ func (c showCmd) Run(s *cli.Streams) error {
 			return notDead(c.Key)
 		case c.JSON:
 			return cli.PrintJSON(s.Out, newLetterJSON(l))
+		case c.Body && l.Unreadable != nil:
+			return l.Unreadable
 		case c.Body:
 			_, err := s.Out.Write(l.Body)
 			return err

@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/store"
 	"github.com/retrysafe/retrysafe/outbox"
 )
 
@@ -58,9 +59,21 @@ type storeFlags struct {
 
 // with calls do with the outbox. A signal cancels its context.
 func (f storeFlags) with(do func(context.Context, *outbox.Outbox) error) error {
+	return f.withKeys(store.Encryption{}, do)
+}
+
+// withKeys is with for an outbox whose messages are decrypted.
+func (f storeFlags) withKeys(e store.Encryption, do func(context.Context, *outbox.Outbox) error) error {
 	ref, err := f.ref()
 	if err != nil {
 		return err
+	}
+	keys, err := e.Keys()
+	if err != nil {
+		return err
+	}
+	if keys != nil {
+		ref.options.Keys = keys
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()

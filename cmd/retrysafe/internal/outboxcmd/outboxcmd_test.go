@@ -192,7 +192,7 @@ func TestDatabase(t *testing.T) {
 	withLetters(t, func(b *letterbox) {
 		ref, err := store.Parse(strings.TrimPrefix(b.flags[0], "--store="))
 		clitest.Must(t, err)
-		d, err := OpenDatabase(b.Context(), ref)
+		d, err := OpenDatabase(b.Context(), ref, nil)
 		clitest.Must(t, err)
 		defer d.Close()
 		found, err := d.Find(b.Context())
@@ -212,7 +212,7 @@ func TestDatabase(t *testing.T) {
 	for _, url := range []string{"memory:", "redis://localhost", "shards:?a=redis://a&b=redis://b"} {
 		ref, err := store.Parse(url)
 		clitest.Must(t, err)
-		d, err := OpenDatabase(t.Context(), ref)
+		d, err := OpenDatabase(t.Context(), ref, nil)
 		found, none := d.Find(t.Context())
 		if d != nil || err != nil || found != nil || none != nil {
 			t.Errorf("%s: got %v, %v, %v, %v", url, d, err, found, none)

@@ -27,6 +27,8 @@ type letterJSON struct {
 	Header         map[string]string `json:"header,omitempty"`
 	Body           *string           `json:"body,omitempty"`        // if it is UTF-8
 	BodyBase64     []byte            `json:"body_base64,omitempty"` // otherwise
+	Encrypted      bool              `json:"encrypted,omitempty"`
+	Unreadable     string            `json:"unreadable,omitempty"` // why header and body are missing
 }
 
 // settledJSON says what has become of letters.
@@ -39,7 +41,11 @@ type settledJSON struct {
 func newLetterJSON(l outbox.Letter) letterJSON {
 	j := letterJSON{
 		Key: l.Key, ID: l.ID, Topic: l.Topic, Aggregate: l.Aggregate, Tries: l.Try, AgeSeconds: l.Age.Seconds(),
-		DeadForSeconds: l.DeadFor.Seconds(), Error: l.Error, Header: l.Header,
+		DeadForSeconds: l.DeadFor.Seconds(), Error: l.Error, Header: l.Header, Encrypted: l.Encrypted,
+	}
+	if l.Unreadable != nil {
+		j.Unreadable = l.Unreadable.Error()
+		return j
 	}
 	if text := string(l.Body); utf8.ValidString(text) {
 		j.Body = &text
@@ -66,7 +72,15 @@ func printLetter(w io.Writer, l outbox.Letter) error {
 	for _, name := range slices.Sorted(maps.Keys(l.Header)) {
 		fmt.Fprintf(tabs, "header\t%s: %s\n", cli.Clean(name), cli.Clean(l.Header[name]))
 	}
-	fmt.Fprintf(tabs, "body\t%d bytes%s\n", len(l.Body), kindOf(l.Body))
+	if l.Unreadable != nil {
+		fmt.Fprintf(tabs, "body\tnot shown: %s\n", cli.Clean(l.Unreadable.Error()))
+		return tabs.Flush()
+	}
+	stored := ""
+	if l.Encrypted {
+		stored = ", stored encrypted"
+	}
+	fmt.Fprintf(tabs, "body\t%d bytes%s%s\n", len(l.Body), stored, kindOf(l.Body))
 	if err := tabs.Flush(); err != nil || len(l.Body) == 0 {
 		return err
 	}

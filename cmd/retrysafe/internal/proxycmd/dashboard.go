@@ -67,7 +67,7 @@ func (s *service) openDashboard(ctx context.Context, store retrysafe.Store, seen
 	if s.dashboard == nil {
 		return func() {}, nil
 	}
-	boxes, err := outboxcmd.OpenDatabase(ctx, s.store)
+	boxes, err := outboxcmd.OpenDatabase(ctx, s.store, s.keys)
 	if err != nil {
 		return nil, err
 	}

@@ -34,11 +34,11 @@ func (s *service) openInboxes(ctx context.Context, seen observation) (*inboxes, 
 	if !s.config.AcceptsInbox() {
 		return nil, nil
 	}
-	db, err := outboxcmd.OpenDatabase(ctx, s.store)
+	db, err := outboxcmd.OpenDatabase(ctx, s.store, s.keys)
 	if err != nil {
 		return nil, err
 	}
-	box, err := db.Inbox(ctx)
+	box, err := db.Inbox(ctx, s.options.Default.HTTP.Secret)
 	if err != nil {
 		db.Close()
 		return nil, err
@@ -144,9 +144,9 @@ func (p *plan) checkInboxes() error {
 	case p.store.Memory || p.store.Place != nil && p.store.Postgres == nil && p.store.MySQL == nil:
 		return cli.Refusef("store %s: accept: inbox keeps requests in a database: use a store on PostgreSQL, MySQL or MariaDB, or "+
 			"a SQLite file", p.store.Name)
-	case p.keyset != nil:
-		return cli.Refuse(errors.New("accept: inbox keeps requests as they came, which encryption would not cover: leave one of " +
-			"the two out"))
+	case p.keyset != nil && len(p.options.Default.HTTP.Secret) == 0:
+		return cli.Refuse(errors.New("accept: inbox with encryption needs a secret, or requests could be guessed from their " +
+			"digests: write secret: {env: NAME} at the top of the file"))
 	}
 	return nil
 }

@@ -1,1 +1,0 @@
-SELECT body FROM {{messages}} WHERE `key` = ?1
