@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/tagplace"
 )
 
 // exchange is one keyed request on its way through the guard. Exchanges are pooled to save allocations, so no
@@ -220,7 +221,7 @@ func (x *exchange) takeFingerprint() *Problem {
 	}
 	x.m.fingerprint.compare(&x.compared, x.r, x.bodyBytes())
 	x.request.Fingerprint = x.m.fingerprint.of(&x.compared)
-	x.request.Tags = x.m.tags(x.r, x.bodyBytes())
+	x.request.Tags = tagplace.Read(x.m.Tags, func(p TagPlace) string { return p.value(x.r, x.bodyBytes()) })
 	return nil
 }
 
