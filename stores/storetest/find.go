@@ -133,7 +133,8 @@ var finderRules = []rule{
 		k.take("1", order("1"))
 		l := k.take("2", order("1"))
 		k.complete(l, "answer", keepAll)
-		k.take("1", order("1"), inScope("another"))
+		k.take("1", order("2"), inScope("another"))
+		equal(k, "scope", k.findIDs(retrysafe.FindParams{ID: "1", Tag: "order=2"}, "1")[0].Key.Scope, "another")
 		scope := "tenant"
 		p := retrysafe.FindParams{
 			ID: "1", Tag: "order=1", ScopePrefix: "ten", MaxAge: time.Hour,
