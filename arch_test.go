@@ -44,7 +44,7 @@ var layers = []layer{
 	}},
 	{folder: "httpsafe/signature/...", may: []string{"outbox/webhook"}},
 	{folder: "httpsafe/...", may: []string{
-		".", "fingerprint", "httpkey", "internal/caller", "internal/httpsignals", "internal/keytext",
+		".", "fingerprint", "httpkey", "internal/caller", "internal/httpsignals", "internal/keytext", "internal/tagplace",
 	}},
 	{folder: "client/httpclient/...", may: []string{
 		".", "fingerprint", "httpkey", "internal/httpsignals", "internal/jsonpointer", "internal/keytext",
@@ -55,11 +55,11 @@ var layers = []layer{
 		".", "client", "internal/testing/shoppb", "stores/memstore",
 	}, thirdParty: true},
 	{folder: "rpcsafe/...", may: []string{
-		".", "client", "fingerprint", "internal/caller", "internal/keytext",
+		".", "client", "fingerprint", "internal/caller", "internal/keytext", "internal/tagplace",
 	}, thirdParty: true},
 	{folder: "grpcsafe/...", may: []string{".", "client", "rpcsafe", "internal/caller"}, thirdParty: true},
 	{folder: "connectsafe/...", may: []string{".", "client", "rpcsafe"}, thirdParty: true},
-	{folder: "queuesafe", may: []string{".", "fingerprint", "internal/keytext"}},
+	{folder: "queuesafe", may: []string{".", "fingerprint", "internal/keytext", "internal/tagplace"}},
 	{folder: "queuesafe/...", may: []string{".", "queuesafe", "outbox", "internal/retry"}, thirdParty: true},
 	{folder: "profilefile/...", may: []string{"httpsafe", "internal/yamlfile/profiles"}},
 	{folder: "inbox/...", may: []string{".", "httpsafe", "outbox"}},
@@ -88,6 +88,7 @@ var layers = []layer{
 	{folder: "probe/...", thirdParty: true},
 
 	{folder: "internal/storekit", may: []string{"."}},
+	{folder: "internal/tagplace", may: []string{"."}},
 	{folder: "internal/storestats", may: []string{"."}},
 	{folder: "internal/lazyctx", may: []string{"internal/timerqueue"}},
 	{folder: "internal/httpsignals", may: []string{"internal/retry"}},

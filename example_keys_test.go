@@ -24,12 +24,12 @@ func ExampleLease_Token() {
 // An invoice is paid once; the reference is for paying it again on purpose.
 func ExampleNaturalID() {
 	body := []byte(`{"invoice":"2026-0042","reference":"second try"}`)
-	invoice, ok, err := fingerprint.JSONField(body, "/invoice")
+	invoice, ok, err := fingerprint.JSONKey(body, "/invoice")
 	if err != nil || !ok {
 		fmt.Println("refuse the request: it names no invoice")
 		return
 	}
-	reference, _, _ := fingerprint.JSONField(body, "/reference")
+	reference, _, _ := fingerprint.JSONKey(body, "/reference")
 	fmt.Println(retrysafe.NaturalID("pay invoice", invoice, reference))
 	// Output: e92baa26ff7eeca746bef0eb1579cc20196324a4a6abe9b259385995364c2313
 }

@@ -60,8 +60,8 @@ type Request struct {
 	// that does not end, where a caller that seems to have left may still read its answer: such a caller does not wait,
 	// and its work runs. nil: the context given to Do.
 	WaitContext context.Context
-	// Tags by which people find the key. They are kept if this is the first request with the key, and the store is a
-	// [Finder]. They do not count for the comparison of requests. Optional.
+	// Tags by which people find the key. They are kept if this is the first request with the key, and the store keeps
+	// tags, as every [Finder] does. They do not count for the comparison of requests. Optional.
 	Tags Tags
 }
 

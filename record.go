@@ -33,7 +33,7 @@ type Record struct {
 	// ReplayLeft, KeyLeft and AuditLeft are what is left of the Retention, which counts from the end of the work, from
 	// its release, or from the end of a lease that ran out. They are 0 while the lease runs.
 	ReplayLeft, KeyLeft, AuditLeft time.Duration
-	// Tags are those of the record's first claim, if the store is a [Finder].
+	// Tags are those of the record's first claim, if the store keeps tags, as every [Finder] does.
 	Tags Tags
 	// Sightings count the requests that found the record, if the store is a [SightingKeeper], by Kind, which each comes
 	// once. Only Inspect returns them.

@@ -160,7 +160,7 @@ type ClaimParams struct {
 	Keep Retention
 	// TakeOver claims an abandoned key too, if it has the same Fingerprint. Saved steps stay.
 	TakeOver bool
-	// Tags of a new record, for a [Finder]. A record that is there keeps its own.
+	// Tags of a new record. A record that is there keeps its own. A store that is no [Finder] may ignore them.
 	Tags Tags
 }
 

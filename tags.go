@@ -124,8 +124,8 @@ func (t Tags) MarshalBinary() ([]byte, error) { return t.MarshalText() }
 // UnmarshalBinary reads what MarshalBinary has written.
 func (t *Tags) UnmarshalBinary(data []byte) error { return t.UnmarshalText(data) }
 
-// Finder is implemented by Inspectors that keep the tags of keys, and whose Find uses an index. Other stores ignore
-// ClaimParams.Tags.
+// Finder is implemented by Inspectors that keep the tags of keys, and whose Find uses an index. Other stores may keep
+// tags too, and then show them in their records, or ignore ClaimParams.Tags.
 type Finder interface {
 	// Find returns p.Limit of the records that Inspect would show and that p selects, if there are so many, the newest
 	// first, without Meta, Body and steps.

@@ -2,7 +2,6 @@ package connectsafe
 
 import (
 	"context"
-	"net/http"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
@@ -44,7 +43,7 @@ func (i *interceptor) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 			return next(ctx, request)
 		}
 		message, _ := request.Any().(proto.Message)
-		call := rpcsafe.Call{Method: spec.Procedure, Key: i.key(request.Header()), Request: message, Safe: isSafe(spec)}
+		call := rpcsafe.Call{Method: spec.Procedure, Metadata: request.Header().Values, Request: message, Safe: isSafe(spec)}
 		scope := func(ctx context.Context) (string, error) { return i.scope(ctx, request) }
 		var response connect.AnyResponse
 		reply, guarded := i.server.Serve(ctx, call, scope, func(ctx context.Context, r *rpcsafe.Run) (reply rpcsafe.Reply) {
@@ -66,15 +65,11 @@ func (i *interceptor) WrapStreamingClient(next connect.StreamingClientFunc) conn
 // WrapStreamingHandler implements connect.Interceptor.
 func (i *interceptor) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
 	return func(ctx context.Context, stream connect.StreamingHandlerConn) error {
-		if reply, refused := i.server.Unguarded(i.key(stream.RequestHeader())); refused {
+		if reply, refused := i.server.Unguarded(stream.RequestHeader().Values); refused {
 			return errorOf(reply)
 		}
 		return next(ctx, stream)
 	}
-}
-
-func (i *interceptor) key(h http.Header) []string {
-	return h[http.CanonicalHeaderKey(i.server.KeyHeader())]
 }
 
 func isSafe(spec connect.Spec) bool {

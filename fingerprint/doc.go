@@ -6,8 +6,8 @@
 //	print := algorithm.Sum("POST", "/payments", fingerprint.JSONPart(body, fields))
 //
 // An Algorithm digests the parts of a request. JSONPart makes the part of a JSON body, so that white space, the order
-// of members and escapes do not count, and Fields chooses which members do. JSONField reads one value, for keys made of
-// a body. ReplaceJSON, SetJSON and RedactJSON change values of a body and leave all other bytes as they are.
+// of members and escapes do not count, and Fields chooses which members do. JSONField reads one value, and
+// JSONKey one for a key or a tag. ReplaceJSON, SetJSON and RedactJSON change values of a body and leave all other bytes as they are.
 //
 // design.md in the folder of this package says why it is built so and what its files are.
 package fingerprint

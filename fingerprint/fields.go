@@ -1,6 +1,7 @@
 package fingerprint
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -122,6 +123,19 @@ func JSONField(body []byte, pointer string) (text string, ok bool, err error) {
 		return string(d.appendTo(nil, i)), true, nil
 	}
 	return string(d.text(i)), true, nil
+}
+
+// JSONKey is JSONField for keys and tags. A null counts as missing, because requests with null must not share a key; the
+// string "null" does not. text is "" if ok is false.
+func JSONKey(body []byte, pointer string) (text string, ok bool, err error) {
+	text, ok, err = JSONField(body, pointer)
+	if text == "null" { // or the string "null"
+		canonical, _ := Fields{Include: []string{pointer}}.Canonical(body)
+		if bytes.HasSuffix(canonical, []byte(":null}")) {
+			return "", false, nil
+		}
+	}
+	return text, ok, err
 }
 
 func invalidPointer(pointer, why string) error {

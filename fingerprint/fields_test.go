@@ -69,6 +69,21 @@ func TestJSONField(t *testing.T) {
 	}
 }
 
+// Seen to fail with JSONField instead, and without the look at the canonical form: the text "null" was missing too.
+func TestJSONKey(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"a":{"b":"x"}}`: "x", `{"a":{"b":null}}`: "", `{"a":{"b":"null"}}`: "null", `{"a":null}`: "",
+	} {
+		got, ok, err := fingerprint.JSONKey([]byte(body), "/a/b")
+		if got != want || ok != (want != "") || err != nil {
+			t.Errorf("JSONKey(%s) = %q, %v, %v; want %q", body, got, ok, err, want)
+		}
+	}
+	if _, ok, err := fingerprint.JSONKey([]byte("null"), ""); ok || err != nil {
+		t.Errorf("null as a whole: got %v, %v", ok, err)
+	}
+}
+
 func TestJSONFieldRefuses(t *testing.T) {
 	for name, c := range map[string]struct{ body, pointer string }{
 		"no slash":                  {`{"a":1}`, "a"},

@@ -20,6 +20,7 @@ func ExampleUnaryServerInterceptor() {
 	options := rpcsafe.Options{
 		Required: []string{"shop.v1.Payments/*"},
 		KeyField: "request_id", // AIP-155; the metadata idempotency-key works too
+		Tags:     map[string]rpcsafe.TagPlace{"order": {Field: "order.id"}, "shop": {Metadata: "x-shop"}},
 	}
 	server := grpc.NewServer(
 		grpc.ChainUnaryInterceptor(

@@ -35,8 +35,7 @@ func UnaryServerInterceptor(g *retrysafe.Guard, scope rpcsafe.ScopeFunc,
 	return func(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 		message, _ := asProto(request)
 		call := rpcsafe.Call{
-			Method: info.FullMethod, Key: metadata.ValueFromIncomingContext(ctx, s.KeyHeader()), Request: message,
-			Safe: rpcsafe.HasNoSideEffects(info.FullMethod),
+			Method: info.FullMethod, Metadata: incoming(ctx), Request: message, Safe: rpcsafe.HasNoSideEffects(info.FullMethod),
 		}
 		var response any
 		reply, guarded := s.Serve(ctx, call, scope, func(ctx context.Context, r *rpcsafe.Run) (reply rpcsafe.Reply) {
@@ -56,7 +55,7 @@ func UnaryServerInterceptor(g *retrysafe.Guard, scope rpcsafe.ScopeFunc,
 func StreamServerInterceptor(o rpcsafe.Options) grpc.StreamServerInterceptor {
 	s := rpcsafe.NewServer(nil, o)
 	return func(server any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
-		if reply, refused := s.Unguarded(metadata.ValueFromIncomingContext(stream.Context(), s.KeyHeader())); refused {
+		if reply, refused := s.Unguarded(incoming(stream.Context())); refused {
 			stream.SetTrailer(toMD(reply.Trailer))
 			return status.FromProto(reply.Status).Err()
 		}

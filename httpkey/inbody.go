@@ -42,7 +42,7 @@ func (k InBody) Key(r *http.Request, body []byte) (string, error) {
 	if k.Pointer == "" {
 		return "", nil
 	}
-	text, ok, err := Field(body, k.Pointer)
+	text, ok, err := fingerprint.JSONKey(body, k.Pointer)
 	switch {
 	case err != nil && k.mentioned(body):
 		return "", &Error{ReasonSyntax}
@@ -66,15 +66,4 @@ func (k InBody) Validate() error {
 		return errors.New("httpkey: InBody needs a Pointer or a Query")
 	}
 	return fingerprint.Fields{Include: []string{k.Pointer}}.Validate()
-}
-
-// Field returns a field of a JSON body for a key. A null counts as missing, because requests with null must not
-// share a key.
-func Field(body []byte, pointer string) (text string, ok bool, err error) {
-	text, ok, err = fingerprint.JSONField(body, pointer)
-	if text == "null" { // or the string "null"
-		canonical, _ := fingerprint.Fields{Include: []string{pointer}}.Canonical(body)
-		ok = !bytes.HasSuffix(canonical, []byte(":null}"))
-	}
-	return text, ok, err
 }

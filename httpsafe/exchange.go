@@ -8,6 +8,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/httpkey"
+	"github.com/retrysafe/retrysafe/internal/tagplace"
 )
 
 // exchange is one keyed request on its way through the guard. Exchanges are pooled to save allocations, so no
@@ -250,7 +251,7 @@ func (x *exchange) takeFingerprint() *Problem {
 	}
 	x.m.fingerprint.compare(&x.compared, x.r, x.bodyBytes())
 	x.request.Fingerprint = x.m.fingerprint.of(&x.compared)
-	x.request.Tags = x.m.tags(x.r, x.bodyBytes())
+	x.request.Tags = tagplace.Read(x.m.Tags, func(p TagPlace) string { return p.Value(x.r, x.bodyBytes()) })
 	return nil
 }
 

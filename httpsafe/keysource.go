@@ -50,7 +50,7 @@ func (k NaturalKey) Key(r *http.Request, body []byte) (string, error) {
 		parts = append(parts, name, value)
 	}
 	for _, pointer := range k.Fields {
-		text, ok, err := httpkey.Field(body, pointer)
+		text, ok, err := fingerprint.JSONKey(body, pointer)
 		if err != nil || !ok {
 			return "", &httpkey.Error{Reason: httpkey.ReasonFormat}
 		}
@@ -106,7 +106,7 @@ func (k BodyHash) hasFields(body []byte) bool {
 		return true
 	}
 	return slices.ContainsFunc(k.Fields.Include, func(pointer string) bool {
-		_, ok, err := httpkey.Field(body, pointer)
+		_, ok, err := fingerprint.JSONKey(body, pointer)
 		return ok || err != nil // a body that is not JSON counts as a whole
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/retrysafe/retrysafe/fingerprint"
 	"github.com/retrysafe/retrysafe/httpkey"
 	"github.com/retrysafe/retrysafe/internal/keytext"
+	"github.com/retrysafe/retrysafe/internal/tagplace"
 )
 
 // Options of a Middleware: what one deployment chooses. How keys, answers and refusals look on the wire, and which
@@ -61,7 +62,7 @@ type Options struct {
 	Secret []byte
 	// Tags say, for each tag's name, where its value is in a request, so that people find the key by the number of an
 	// order: see retrysafe.Tags. A value that is missing, longer than retrysafe.MaxTagValueBytes or not a text that a tag
-	// may have is left out. The tags of the first request with a key are kept, if the store is a retrysafe.Finder.
+	// may have is left out. The tags of the first request with a key are kept, if the store keeps tags.
 	// Default: none.
 	Tags map[string]TagPlace
 	// MaxRequestBody limits bodies that are read for a fingerprint or a key, in bytes. Longer ones are refused with
@@ -221,7 +222,7 @@ func (o Options) Validate() error {
 	if o.MaxKeyAge > 0 && o.MaxKeyAge < time.Millisecond {
 		fail("MaxKeyAge is %v; it must be at least 1ms (is the unit missing, as in 24*time.Hour?)", o.MaxKeyAge)
 	}
-	if err := validateTags(o.Tags); err != nil {
+	if err := tagplace.Validate(o.Tags, TagPlace.Validate); err != nil {
 		fail("Tags: %w", err)
 	}
 	errs = append(errs, o.Fingerprint.err)

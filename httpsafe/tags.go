@@ -2,15 +2,10 @@ package httpsafe
 
 import (
 	"errors"
-	"fmt"
-	"maps"
 	"net/http"
-	"slices"
 	"strings"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/fingerprint"
-	"github.com/retrysafe/retrysafe/httpkey"
 )
 
 // TagPlace is where the value of a tag is in a request: in one of four places.
@@ -90,43 +85,6 @@ func (p TagPlace) Value(r *http.Request, body []byte) string {
 	case p.Query != "":
 		return r.URL.Query().Get(p.Query)
 	}
-	text, ok, err := httpkey.Field(body, p.Pointer)
-	if err != nil || !ok {
-		return ""
-	}
+	text, _, _ := fingerprint.JSONKey(body, p.Pointer)
 	return text
-}
-
-// tags returns the tags of a request. A value that is missing, or that no tag can have, is left out: a request is never
-// refused because people could not find it.
-func (c *config) tags(r *http.Request, body []byte) retrysafe.Tags {
-	if len(c.Tags) == 0 {
-		return retrysafe.Tags{}
-	}
-	pairs := make(map[string]string, len(c.Tags))
-	for name, place := range c.Tags {
-		value := place.Value(r, body)
-		if _, err := retrysafe.NewTags(map[string]string{name: value}); err == nil {
-			pairs[name] = value
-		}
-	}
-	tags, _ := retrysafe.NewTags(pairs) // no more than Options.Validate admits
-	return tags
-}
-
-// validateTags returns what is wrong with the names and places of tags.
-func validateTags(tags map[string]TagPlace) error {
-	names := slices.Sorted(maps.Keys(tags))
-	if len(names) > retrysafe.MaxTags {
-		return fmt.Errorf("%d names, the limit is %d", len(names), retrysafe.MaxTags)
-	}
-	for _, name := range names {
-		if _, err := retrysafe.NewTags(map[string]string{name: "value"}); err != nil {
-			return errors.New(strings.TrimPrefix(err.Error(), "retrysafe: "))
-		}
-		if err := tags[name].Validate(); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-	}
-	return nil
 }

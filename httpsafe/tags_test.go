@@ -13,7 +13,7 @@ import (
 )
 
 // Tags are taken from each place. What is missing, or can be no tag, is left out, and no request is refused for it.
-// Seen to fail with each case of value taken out, and with the check of single values taken out of tags.
+// Seen to fail with each case of TagPlace.Value taken out, and with the check of single values taken out of tagplace.Read.
 func TestTags(t *testing.T) {
 	tags := map[string]httpsafe.TagPlace{
 		"order": {Pointer: "/order/id"}, "customer": {Header: "X-Customer"}, "shop": {PathValue: "shop"}, "page": {Query: "p"},
@@ -52,7 +52,7 @@ func TestTags(t *testing.T) {
 	}
 }
 
-// The text of a place is read again, and bad places and names are refused. Seen to fail with validateTags taken out of
+// The text of a place is read again, and bad places and names are refused. Seen to fail with tagplace.Validate taken out of
 // Validate.
 func TestTagPlaces(t *testing.T) {
 	for _, text := range []string{"/order/id", "header:X-Order", "path:id", "query:order"} {

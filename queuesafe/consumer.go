@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/tagplace"
 )
 
 // Consumer applies a Guard's rules to messages. It is safe for concurrent use.
@@ -23,6 +24,11 @@ type Consumer struct {
 type Options struct {
 	// Key returns a message's key. Default: the header Idempotency-Key, else Message.ID, else Message.Position.
 	Key KeyFunc
+	// Tags return, for each tag's name, its value, so that people find the key by the number of an order: see
+	// retrysafe.Tags. A value that is missing, longer than retrysafe.MaxTagValueBytes or not a text that a tag may have is
+	// left out; no message is refused for it. The tags of the first message with a key are kept, if the
+	// store keeps tags. At most retrysafe.MaxTags. Default: none.
+	Tags map[string]TagFunc
 	// Version is put in front of the scope, so that deployments whose messages differ in shape do not share keys.
 	// Default: none.
 	Version string
@@ -64,10 +70,13 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Validate returns an error if the fields of a [FingerprintFields] are invalid.
+// Validate returns an error if the fields of a [FingerprintFields] or the names of Tags are invalid.
 func (o Options) Validate() error {
 	if err := o.Fingerprint.fields.Validate(); err != nil {
 		return fmt.Errorf("queuesafe: Options.Fingerprint: %w", err)
+	}
+	if err := tagplace.Validate(o.Tags, TagFunc.validate); err != nil {
+		return fmt.Errorf("queuesafe: Options.Tags: %w", err)
 	}
 	return nil
 }
@@ -142,7 +151,7 @@ func (c *Consumer) Handle(ctx context.Context, m Message, h Handler) Disposition
 func (c *Consumer) run(ctx context.Context, m Message, key retrysafe.Key, h Handler) Disposition {
 	stop := c.extend(ctx, m, key)
 	defer stop() // also when the handler ends its goroutine
-	request := retrysafe.Request{Key: key, Fingerprint: c.fingerprint.of(m)}
+	request := retrysafe.Request{Key: key, Fingerprint: c.fingerprint.of(m), Tags: c.tags(m)}
 	out, err := c.guard.Do(ctx, request, c.work(m, h))
 	return c.judge(out, err)
 }

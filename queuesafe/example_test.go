@@ -12,7 +12,12 @@ import (
 
 func Example() {
 	guard := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{})
-	consumer := queuesafe.New(guard, "billing", queuesafe.Options{Key: queuesafe.KeyByField("/payment")})
+	consumer := queuesafe.New(guard, "billing", queuesafe.Options{
+		Key: queuesafe.KeyByField("/payment"),
+		Tags: map[string]queuesafe.TagFunc{ // by which people find the key
+			"payment": queuesafe.TagByField("/payment"), "amount": queuesafe.TagByHeader("Amount"),
+		},
+	})
 	charge := func(_ context.Context, m queuesafe.Message) error {
 		fmt.Printf("charging %s\n", m.Body)
 		if m.Header.Values("Amount")[0] == "0" {

@@ -63,10 +63,10 @@ func KeyByHeader(name string) KeyFunc {
 	}
 }
 
-// KeyByField returns the value at a JSON pointer (RFC 6901) in the body: see fingerprint.JSONField.
+// KeyByField returns the value at a JSON pointer (RFC 6901) in the body: see fingerprint.JSONKey. A null is no key.
 func KeyByField(pointer string) KeyFunc {
 	return func(m Message) (string, error) {
-		text, ok, err := fingerprint.JSONField(m.Body, pointer)
+		text, ok, err := fingerprint.JSONKey(m.Body, pointer)
 		switch {
 		case err != nil:
 			return "", fmt.Errorf("queuesafe: the body has no field %q: %w", pointer, err)

@@ -11,6 +11,7 @@ import (
 	"github.com/retrysafe/retrysafe/queuesafe"
 )
 
+// Seen to fail with JSONField instead of JSONKey in KeyByField: messages with a null shared the key "null".
 func TestKeys(t *testing.T) {
 	header := func(values ...string) queuesafe.Message {
 		return queuesafe.Message{Header: queuesafe.Header{"idempotency-key": values}}
@@ -44,6 +45,7 @@ func TestKeys(t *testing.T) {
 		{"field", byField, body(`{"order":{"id":17.0}}`), "17.0"},
 		{"empty field", byField, body(`{"order":{"id":""}}`), ""},
 		{"no field", byField, body(`{}`), ""},
+		{"null", byField, body(`{"order":{"id":null}}`), ""},
 		{"not JSON", byField, body(`order=17`), "!"},
 		{"first of three", first, queuesafe.Message{ID: "m-1", Header: queuesafe.Header{queuesafe.KeyHeader: {"a"}}}, "a"},
 		{"second of three", first, queuesafe.Message{ID: "m-1", Position: "3"}, "m-1"},

@@ -12,8 +12,8 @@ import (
 type Call struct {
 	// Method is the full name, such as "/shop.v1.Payments/Create".
 	Method string
-	// Key holds the values of the metadata entry Server.KeyHeader.
-	Key []string
+	// Metadata returns the values of an entry of the call's metadata (over Connect: of a header).
+	Metadata Values
 	// Request is nil if it is not a protobuf message.
 	Request proto.Message
 	// Safe says that the method has no side effects: such a call is not guarded.

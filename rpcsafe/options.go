@@ -14,6 +14,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/keytext"
+	"github.com/retrysafe/retrysafe/internal/tagplace"
 )
 
 // Options of a Server. Options{} works: keys come in the metadata idempotency-key, no method requires one, and all
@@ -44,6 +45,12 @@ type Options struct {
 	// MaxKeyAge refuses a key that is a UUIDv7 older than this if there is no record of it, because the record may
 	// have expired. Default: off.
 	MaxKeyAge time.Duration
+
+	// Tags say, for each tag's name, where its value is in a call, so that people find the key by the number of an order:
+	// see retrysafe.Tags. A value that is missing, longer than retrysafe.MaxTagValueBytes or not a text that a tag may have
+	// is left out; no call is refused for it. The tags of the first call with a key are kept, if the store keeps tags. At
+	// most retrysafe.MaxTags. Default: none.
+	Tags map[string]TagPlace
 
 	// ScopeVersion is put in front of the scope, so that deployments whose requests differ in shape do not share
 	// keys. Default: none.
@@ -98,7 +105,7 @@ func (o Options) Validate() error {
 			fail("%q is not a valid name of metadata", name)
 		}
 	}
-	if strings.HasSuffix(strings.ToLower(o.KeyHeader), "-bin") {
+	if isBinary(o.KeyHeader) {
 		fail("KeyHeader %s: names that end in -bin carry bytes, and a key is text", o.KeyHeader)
 	}
 	if o.KeyField != "" && !isPath(o.KeyField) {
@@ -109,6 +116,9 @@ func (o Options) Validate() error {
 	}
 	if o.MaxKeyAge > 0 && o.MaxKeyAge < time.Millisecond {
 		fail("MaxKeyAge is %v; it must be at least 1ms (is the unit missing, as in 24*time.Hour?)", o.MaxKeyAge)
+	}
+	if err := tagplace.Validate(o.Tags, TagPlace.Validate); err != nil {
+		fail("Tags: %w", err)
 	}
 	for _, m := range o.Required {
 		if o.Methods != nil && !o.Methods.have(m) {
@@ -169,6 +179,9 @@ func isName(s string) bool {
 	}
 	return s != ""
 }
+
+// isBinary reports whether a metadata entry carries bytes.
+func isBinary(name string) bool { return strings.HasSuffix(strings.ToLower(name), "-bin") }
 
 func isPath(s string) bool {
 	for name := range strings.SplitSeq(s, ".") {

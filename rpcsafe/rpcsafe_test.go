@@ -64,9 +64,14 @@ func TestRefusalsAreDocumented(t *testing.T) {
 	}
 }
 
+// keyed is the metadata of a call with a key.
+func keyed(key string) Values {
+	return func(name string) []string { return Metadata{defaultKeyHeader: {key}}[name] }
+}
+
 // serveThing calls Serve for key k, with a handler that counts its runs and calls work.
 func serveThing(ctx context.Context, s *Server, ran *atomic.Int64, work func(ctx context.Context)) Reply {
-	call := Call{Method: "/a/B", Key: []string{"k"}, Request: &shoppb.CreateRequest{}}
+	call := Call{Method: "/a/B", Metadata: keyed("k"), Request: &shoppb.CreateRequest{}}
 	reply, _ := s.Serve(ctx, call, ScopeNone(), func(ctx context.Context, _ *Run) Reply {
 		ran.Add(1)
 		work(ctx)
@@ -162,7 +167,7 @@ func TestAnErrorAfterTheCommitIsReported(t *testing.T) {
 	}), Options{})
 	for key, after := range map[string]Reply{"works": {Message: &shoppb.Thing{}}, "fails": fails(code.Code_INTERNAL)} {
 		discarded = nil
-		call := Call{Method: "/a/B", Key: []string{key}, Request: &shoppb.CreateRequest{}}
+		call := Call{Method: "/a/B", Metadata: keyed(key), Request: &shoppb.CreateRequest{}}
 		for range 2 {
 			reply, _ := s.Serve(t.Context(), call, ScopeNone(), func(ctx context.Context, r *Run) Reply {
 				err := SetReply(ctx, &shoppb.Thing{ThingId: "saved"})
@@ -186,6 +191,7 @@ func TestAnErrorAfterTheCommitIsReported(t *testing.T) {
 	}
 }
 
+// Seen to fail with each case of the switch in Validate of TagPlace taken out, and without tagplace.Validate.
 func TestOptionsAreChecked(t *testing.T) {
 	for name, o := range map[string]Options{
 		"a method":      {Methods: []string{"Create"}},
@@ -200,6 +206,12 @@ func TestOptionsAreChecked(t *testing.T) {
 		"a fingerprint": {Fingerprint: FingerprintExcept("a..b")},
 		"no fields":     {Fingerprint: FingerprintFields()},
 		"no function":   {Fingerprint: FingerprintFunc("", nil)},
+		"a tag's name":  {Tags: map[string]TagPlace{"a b": {Field: "a"}}},
+		"no place":      {Tags: map[string]TagPlace{"a": {}}},
+		"two places":    {Tags: map[string]TagPlace{"a": {Field: "a", Metadata: "a"}}},
+		"a tag's field": {Tags: map[string]TagPlace{"a": {Field: "/a"}}},
+		"a tag's entry": {Tags: map[string]TagPlace{"a": {Metadata: "a b"}}},
+		"a binary tag":  {Tags: map[string]TagPlace{"a": {Metadata: "a-bin"}}},
 	} {
 		if err := o.Validate(); err == nil || !strings.HasPrefix(err.Error(), "rpcsafe: ") {
 			t.Errorf("%s: %v", name, err)

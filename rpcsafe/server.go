@@ -7,6 +7,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/caller"
 	"github.com/retrysafe/retrysafe/internal/keytext"
+	"github.com/retrysafe/retrysafe/internal/tagplace"
 )
 
 // Server guards the unary calls that an adapter hands to it. It is safe for concurrent use.
@@ -27,9 +28,6 @@ func NewServer(g *retrysafe.Guard, o Options) *Server {
 	return &Server{guard: g, o: o, header: o.headerSyntax(), id: o.fieldSyntax(), fingerprint: newFingerprinter(o)}
 }
 
-// KeyHeader returns the name of the metadata entry that carries keys, in lower case.
-func (s *Server) KeyHeader() string { return s.o.KeyHeader }
-
 // ambiguous returns the policy for ambiguous answers.
 func (s *Server) ambiguous() retrysafe.AmbiguousPolicy { return s.o.Ambiguous.Or(s.guard.Policy()) }
 
@@ -40,7 +38,7 @@ func (s *Server) Serve(ctx context.Context, c Call, scope ScopeFunc, handle Hand
 		return Reply{}, false
 	}
 	if !s.o.Methods.have(c.Method) {
-		return s.Unguarded(c.Key)
+		return s.Unguarded(c.Metadata)
 	}
 	key, carrier, refused := s.findKey(c)
 	switch {
@@ -64,11 +62,10 @@ func (s *Server) Serve(ctx context.Context, c Call, scope ScopeFunc, handle Hand
 	return x.do(ctx), true
 }
 
-// Unguarded answers a call that cannot be guarded, such as a stream, given the values of its metadata entry
-// KeyHeader. refused is true if it brings a key and Options.RejectUnsupported is set; otherwise the adapter passes
-// the call on.
-func (s *Server) Unguarded(key []string) (reply Reply, refused bool) {
-	if len(key) > 0 && s.o.RejectUnsupported {
+// Unguarded answers a call that cannot be guarded, such as a stream, given its metadata. refused is true if it brings a
+// key and Options.RejectUnsupported is set; otherwise the adapter passes the call on.
+func (s *Server) Unguarded(md Values) (reply Reply, refused bool) {
+	if s.o.RejectUnsupported && len(md(s.o.KeyHeader)) > 0 {
 		return s.reply(refuse(retrysafe.SituationNotSupported.Advice())), true
 	}
 	return Reply{}, false
@@ -76,20 +73,20 @@ func (s *Server) Unguarded(key []string) (reply Reply, refused bool) {
 
 // findKey returns the call's key, and the name of the metadata entry or field that carries it.
 func (s *Server) findKey(c Call) (key, carrier string, refused *refusal) {
-	inField := ""
+	inMetadata, inField := c.Metadata(s.o.KeyHeader), ""
 	if s.o.KeyField != "" && c.Request != nil {
 		inField, _ = field(s.o.KeyField).text(c.Request)
 	}
 	reason := ""
 	switch {
-	case inField != "" && len(c.Key) > 0:
+	case inField != "" && len(inMetadata) > 0:
 		carrier, reason = s.o.KeyField, keytext.Multiple
 	case inField != "":
 		carrier = s.o.KeyField
 		key, reason = s.id.ParseBare(inField)
-	case len(c.Key) > 0:
+	case len(inMetadata) > 0:
 		carrier = s.o.KeyHeader
-		key, reason = s.header.Parse(c.Key)
+		key, reason = s.header.Parse(inMetadata)
 	}
 	if reason != "" {
 		return "", "", s.keyMalformed(carrier, reason)
@@ -128,7 +125,7 @@ func scopeUnresolved(err error) *refusal {
 	return r
 }
 
-// admit checks the caller's quota and computes the call's fingerprint.
+// admit checks the caller's quota, computes the call's fingerprint and reads its tags.
 func (x *exchange) admit(ctx context.Context) *refusal {
 	if refused := x.checkQuota(ctx); refused != nil {
 		return refused
@@ -137,6 +134,7 @@ func (x *exchange) admit(ctx context.Context) *refusal {
 		return notProtobuf()
 	}
 	x.request.Fingerprint = x.s.fingerprint.of(x.call)
+	x.request.Tags = tagplace.Read(x.s.o.Tags, func(p TagPlace) string { return p.value(x.call) })
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/testing/shoppb"
 	"github.com/retrysafe/retrysafe/rpcsafe"
 )
@@ -45,6 +46,7 @@ var keyRules = []rule{
 	{"fingerprints compare what they say", fingerprints},
 	{"another method under the key is refused", anotherMethod},
 	{"the entries of a map have no order", mapsHaveNoOrder},
+	{"people find a key by its tags", tags},
 }
 
 // Seen to fail with the case for Required taken out of Serve.
@@ -199,4 +201,32 @@ func mapsHaveNoOrder(k *kit) {
 	for range 20 {
 		k.create("k", labelled).wantThing("thing-1", true)
 	}
+}
+
+// Tags come from fields and metadata of the first call. What is missing, or can be no tag, is left out, and no call is
+// refused for it. Seen to fail with each adapter handing on no metadata, with value looking at fields only, with the
+// last value of an entry, and with the check of single values taken out of tagplace.Read.
+func tags(k *kit) {
+	k.Options.Tags = map[string]rpcsafe.TagPlace{
+		"amount": {Field: "amount"}, "customer": {Field: "customer.name"}, "shop": {Metadata: "X-Shop"}, "note": {Field: "note"},
+	}
+	tagged := func(want string, changes ...change) {
+		k.Helper()
+		k.create(strconv.FormatInt(k.ran.Load(), 10), changes...).wantCode(code.Code_OK)
+		found, err := k.store.List(k.Context(), retrysafe.ListParams{Limit: 1})
+		if err != nil || len(found) != 1 || found[0].Tags.String() != want {
+			k.Errorf("got %v, %v; want the tags %q", found, err, want)
+		}
+	}
+	request := func(f func(*shoppb.CreateRequest)) change { return func(c *Call) { f(c.Request) } }
+	tagged("amount=17")
+	tagged("amount=17\ncustomer=Zoë\nshop=7", entry("x-shop", "7", "8"), request(func(r *shoppb.CreateRequest) {
+		r.Customer = &shoppb.Customer{Name: "Zoë"}
+	}))
+	tagged("note="+strings.Repeat("x", retrysafe.MaxTagValueBytes), amount(0), request(func(r *shoppb.CreateRequest) {
+		r.Note = strings.Repeat("x", retrysafe.MaxTagValueBytes)
+		r.Customer = &shoppb.Customer{Name: strings.Repeat("x", retrysafe.MaxTagValueBytes+1)}
+	}))
+	tagged("amount=18", amount(18), request(func(r *shoppb.CreateRequest) { r.Note = "a\nb" }))
+	k.wantRuns(4)
 }

@@ -189,6 +189,7 @@ func (t *claiming) fresh(before int64) item {
 	i := itemKey(t.digest, partRecord)
 	i["fe"], i["ff"], i["nr"], i["ca"] = number(fence), number(fence), number(1), number(t.now)
 	addBytes(i, "fp", []byte(t.p.Fingerprint))
+	addBytes(i, "ta", []byte(t.p.Tags.String()))
 	addBytes(i, "sc", []byte(t.p.Key.Scope))
 	addBytes(i, "ki", []byte(t.p.Key.ID))
 	t.lease(i)

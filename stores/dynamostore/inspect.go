@@ -172,7 +172,7 @@ func (s *Store) scanRecords(condition string, values item) *dynamodb.ScanInput {
 	return &dynamodb.ScanInput{
 		TableName: &s.table, ConsistentRead: aws.Bool(true),
 		FilterExpression:          aws.String("(sk = :record OR begins_with(sk, :older)) AND st > :free AND " + condition),
-		ProjectionExpression:      aws.String("pk, sk, st, ow, fe, ff, nr, ve, ca, en, ov, kr, kk, ka, co, om, fp, sc, ki"),
+		ProjectionExpression:      aws.String("pk, sk, st, ow, fe, ff, nr, ve, ca, en, ov, kr, kk, ka, co, om, fp, ta, sc, ki"),
 		ExpressionAttributeValues: values,
 	}
 }

@@ -149,6 +149,9 @@ func decode(from item, now storekit.Instant) (*record, error) {
 		r.EndsAt = min(r.EndsAt, now) // its lease was ended, by a clock that may be ahead of this one
 	}
 	var err error
+	if r.Tags, err = retrysafe.ParseTags(string(bytesIn(from["ta"]))); err != nil && d.err == nil {
+		d.err = fmt.Errorf("attribute ta: %w", err)
+	}
 	if r.content, err = decodeParts(from["pa"]); err != nil && d.err == nil {
 		d.err = err
 	}

@@ -22,6 +22,8 @@ func keptRows(t testing.TB, s *Store) (tags, sightings int) {
 }
 
 // A page of a search reads about as many rows as it has, however many there are: of the index that fits, in its order.
+// Seen to fail with each FORCE INDEX of newSearch as IGNORE INDEX, with the first fence's conditions for MinAge and MaxAge
+// taken out, and with another order in list_from.sql; with other conditions the rules of storetest fail.
 func TestSearchesUseAnIndex(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
@@ -73,8 +75,9 @@ func TestSearchesUseAnIndex(t *testing.T) {
 			t.Errorf("%s: %d found", name, len(found))
 		}
 		text := s.filled(s.sql.list, newSearch(withDefaults(c.p))).literal(nil)
-		if used := plan(t, s, text); used[0] != c.plan {
-			t.Errorf("%s: the plan is %q, want %q first", name, used, c.plan)
+		isOther := func(step string) bool { return step != c.plan }
+		if used := plan(t, s, text); used[0] != c.plan || len(slices.DeleteFunc(slices.Clone(used), isOther)) != 2 {
+			t.Errorf("%s: the plan is %q, want %q first and once more, for the other table", name, used, c.plan)
 		}
 	}
 }

@@ -69,7 +69,7 @@ func (e *entry) acquire(p *retrysafe.ClaimParams, now, clock storekit.Instant) {
 		e.free(now)
 		e.key = p.Key
 		e.record = record{
-			Record:     storekit.Record{Fence: e.Fence, Fingerprint: p.Fingerprint},
+			Record:     storekit.Record{Fence: e.Fence, Fingerprint: p.Fingerprint, Tags: p.Tags},
 			claimedNow: true,
 		}
 	}

@@ -17,6 +17,7 @@ const (
 	flagEndsFromNow
 	flagOmitted
 	flagLapsed
+	flagTags
 )
 
 // partID names the parts of one version of an entry. It is random.
@@ -91,7 +92,7 @@ func (r *record) appendHead(b []byte) []byte {
 	var flags byte
 	for bit, set := range map[byte]bool{
 		flagClaimedNow: r.claimedNow, flagEndsFromNow: r.endsFromNow, flagOmitted: r.Omitted,
-		flagLapsed: r.lapsed,
+		flagLapsed: r.lapsed, flagTags: r.Tags != retrysafe.Tags{},
 	} {
 		if set {
 			flags |= bit
@@ -104,7 +105,11 @@ func (r *record) appendHead(b []byte) []byte {
 	} {
 		b = binary.AppendVarint(b, n)
 	}
-	return appendText(b, r.Fingerprint)
+	b = appendText(b, r.Fingerprint)
+	if flags&flagTags != 0 {
+		b = appendText(b, r.Tags.String())
+	}
+	return b
 }
 
 func appendText[T ~string | ~[]byte](b []byte, text T) []byte {
@@ -230,5 +235,10 @@ func (u *unpacker) head() (r record) {
 		*n = u.varint()
 	}
 	r.Fingerprint = retrysafe.Fingerprint(u.text())
+	if flags&flagTags != 0 {
+		var err error
+		r.Tags, err = retrysafe.ParseTags(string(u.text()))
+		u.bad = u.bad || err != nil
+	}
 	return r
 }

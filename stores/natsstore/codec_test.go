@@ -16,11 +16,12 @@ import (
 
 // full is an entry with a value in every field that is packed.
 func full() *entry {
+	tags, _ := retrysafe.NewTags(map[string]string{"order": "1", "shop": "Zoë"})
 	r := record{
 		Record: storekit.Record{
 			State: retrysafe.Failed, Owner: retrysafe.NewOwner(), Fence: 7, FirstFence: 6, Attempt: 2,
 			ClaimedAt: 100, EndsAt: 200,
-			Keep: storekit.Keep{Replay: 1, Key: 2, Audit: 3}, Code: -5, Omitted: true, Fingerprint: "raw1:x",
+			Keep: storekit.Keep{Replay: 1, Key: 2, Audit: 3}, Code: -5, Omitted: true, Fingerprint: "raw1:x", Tags: tags,
 			Meta: []byte("meta"), Body: []byte("body"),
 		},
 		lapsed: true,

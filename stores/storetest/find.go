@@ -41,9 +41,9 @@ func (k *kit) ended() context.Context {
 
 func byTag(tag string) retrysafe.FindParams { return retrysafe.FindParams{Tag: tag} }
 
-// noFinderRules are for stores that are no Finder. One around a Finder may show its tags.
+// noFinderRules are for stores that are no Finder. Such a store need not keep tags; what it shows is right.
 var noFinderRules = []rule{
-	{"tags-are-ignored", "a store that is no Finder takes claims with tags like others", func(k *kit) {
+	{"tags-shown", "a store that is no Finder takes claims with tags like others; if it shows tags, then of the first claim", func(k *kit) {
 		c := k.acquire("k", order("1"))
 		shown := c.Record.Tags
 		if want := "order=1"; shown != (retrysafe.Tags{}) && shown.String() != want {
@@ -52,6 +52,14 @@ var noFinderRules = []rule{
 		k.complete(c.Lease, "answer", keepAll)
 		equal(k, "body", string(k.find(retrysafe.Done, "k", order("2")).Result.Body), "answer")
 		equal(k, "tags later", k.replays("k", "answer").Tags, shown)
+		k.abandon("taken over", order("1"))
+		equal(k, "tags after a take-over", k.acquire("taken over", takingOver, order("2")).Record.Tags, shown)
+		l := k.take("released", order("1"))
+		k.checkpoint(l, "a", "1")
+		k.release(l)
+		equal(k, "tags after a release", k.acquire("released", order("2")).Record.Tags, shown)
+		k.age(time.Hour + keepAll.Key)
+		equal(k, "tags of a key that starts anew", k.acquire("k").Record.Tags, retrysafe.Tags{})
 	}},
 }
 
@@ -125,7 +133,8 @@ var finderRules = []rule{
 		k.take("1", order("1"))
 		l := k.take("2", order("1"))
 		k.complete(l, "answer", keepAll)
-		k.take("1", order("1"), inScope("another"))
+		k.take("1", order("2"), inScope("another"))
+		equal(k, "scope", k.findIDs(retrysafe.FindParams{ID: "1", Tag: "order=2"}, "1")[0].Key.Scope, "another")
 		scope := "tenant"
 		p := retrysafe.FindParams{
 			ID: "1", Tag: "order=1", ScopePrefix: "ten", MaxAge: time.Hour,

@@ -202,7 +202,10 @@ func NewAPI(t *testing.T) *API {
 		n := a.Asked.Add(1)
 		if r.Header.Get("X-Hold") != "" {
 			a.Began <- struct{}{}
-			<-a.GoOn
+			select {
+			case <-a.GoOn:
+			case <-t.Context().Done(): // the test has failed: Close would wait for ever
+			}
 		}
 		if r.Header.Get("X-Cut") != "" {
 			panic(http.ErrAbortHandler)

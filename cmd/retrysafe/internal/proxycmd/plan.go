@@ -101,6 +101,23 @@ func (p Cmd) run(ctx context.Context, first reading, logs io.Writer) (err error)
 	return s.open(ctx)
 }
 
+// closePatience is how long the store may take to close. With it, with grace and with the last spans a process ends
+// before the manager of docs/production.md kills it.
+const closePatience = 5 * time.Second
+
+// closeWithin closes the store, but does not wait longer for one that does not answer: nothing is left to be saved.
+func closeWithin(patience time.Duration, closeStore func() error, log *slog.Logger) error {
+	closed := make(chan error, 1)
+	go func() { closed <- closeStore() }()
+	select {
+	case err := <-closed:
+		return err
+	case <-time.After(patience):
+		log.Warn("the store does not answer: the process ends without closing it")
+		return nil
+	}
+}
+
 // open opens what the plan names and serves.
 func (s *service) open(ctx context.Context) (err error) {
 	p := s.plan
@@ -126,7 +143,7 @@ func (s *service) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, closeStore()) }()
+	defer func() { err = errors.Join(err, closeWithin(closePatience, closeStore, log)) }()
 	if p.keyset != nil {
 		s.keys = cryptstore.NewKeyring(p.keyset)
 		store = cryptstore.New(store, s.keys, p.config.Crypt())
