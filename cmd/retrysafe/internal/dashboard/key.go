@@ -76,7 +76,7 @@ func (q *request) showKey(withAnswer bool) error {
 
 // name is who is logged in, for the log.
 func (q *request) name() string {
-	if q.options.Users == "" {
+	if !q.options.hasLogin() {
 		return "a user of this machine (no login)"
 	}
 	return q.who.Name

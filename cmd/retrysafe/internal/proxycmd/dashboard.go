@@ -45,7 +45,7 @@ func (s *service) serveDashboard(w http.ResponseWriter, r *http.Request) {
 // tlsForDashboard returns the TLS of the proxy without certificates of clients, for users who log in. Without a login,
 // the dashboard has names of this machine only, which no certificate is for.
 func (s *service) tlsForDashboard() *tls.Config {
-	if s.tls == nil || !s.config.Dashboard.Users.Set {
+	if s.tls == nil || !s.config.Dashboard.HasLogin() {
 		return nil
 	}
 	return &tls.Config{
@@ -72,7 +72,8 @@ func (s *service) openDashboard(ctx context.Context, store retrysafe.Store, seen
 		return nil, err
 	}
 	s.pages.Store(dashboard.New(dashboard.Options{
-		Keys: keys.NewLocal(store, seen.observer), Store: s.store.Name, Users: s.config.Dashboard.Users.Value, Log: s.log,
+		Keys: keys.NewLocal(store, seen.observer), Store: s.store.Name, Users: s.config.Dashboard.Users.Value,
+		OIDC: s.plan.provider, Log: s.log,
 		Traffic: s.traffic, ConfigFunc: s.effective, Outboxes: boxes, Links: s.config.Dashboard.Links.Value,
 	}))
 	return boxes.Close, nil
