@@ -89,6 +89,13 @@ func (d Dashboard) check(r *yamlfile.Reader) {
 			"write users: FILE or oidc: too, or an address of this machine only: 127.0.0.1:8082")
 	}
 	d.checkOIDC(r)
+	switch {
+	case d.SecondPerson.Set && !d.HasLogin():
+		r.FaultAt(d.SecondPerson.At, "without a login, one person could be two", "write users: FILE or oidc: too")
+	case d.SecondPerson.Set != d.Proposals.Set:
+		r.FaultAt(cmp.Or(d.SecondPerson.At, d.Proposals.At), "decisions that need a second person are kept in a file",
+			"write both second_person: [purge, reopen] and proposals: FILE")
+	}
 }
 
 // warnings are about what the users send.

@@ -155,6 +155,12 @@ type Dashboard struct {
 	// URL is where operators find the dashboard, such as `https://ops.example.com`, whichever process serves it. Then the
 	// `instance` of error bodies, the log and traces name the page of their key. Clients see the URL. Default: none.
 	URL Setting[*url.URL] `yaml:"url" form:"dashboard" restart:"change"`
+	// SecondPerson are the decisions that another user must confirm: some of `resolve`, `purge` and `reopen`. See [two
+	// persons](dashboard.md#decisions-of-two-persons). Default: none.
+	SecondPerson Setting[[]string] `yaml:"second_person" form:"resolve|purge|reopen" restart:"change"`
+	// Proposals is the file that keeps these decisions until they are confirmed, for at most 24 hours. Each proxy needs its
+	// own. It is required with `second_person`.
+	Proposals Setting[string] `yaml:"proposals" restart:"change"`
 	// Links are links from the page of a key to other sites: `{Stripe:
 	// 'https://dashboard.stripe.com/search?query={tag:order}'}`. `{tag:NAME}` is a tag of the key, `{digest}` its digest;
 	// values are escaped, and cannot stand in the host. A link whose tag a key lacks is not shown. Default: none.

@@ -25,12 +25,14 @@ import (
 type Cmd struct {
 	Store string `required:"" env:"RETRYSAFE_STORE" placeholder:"STORE" help:"Where keys are kept: the path of a SQLite file, or the URL of a server."`
 	store.Encryption
-	Listen  string            `default:"127.0.0.1:8082" placeholder:"ADDR" help:"The address to listen on. Default 127.0.0.1:8082."`
-	Users   string            `placeholder:"FILE" help:"File of the users who may log in: lines of a name, a role (look, resolve or purge) and sha256:HASH of a token. Users are required unless the address is of this machine only."`
-	Links   map[string]string `name:"link" mapsep:"none" placeholder:"NAME=URL" help:"A link from the page of a key to another site, such as the dashboard of a payment provider: Stripe='https://dashboard.stripe.com/search?query={tag:order}'. {tag:NAME} is a tag of the key, {digest} its digest. The flag may be repeated."`
-	OIDC    oidcFlags         `embed:"" prefix:"oidc-"`
-	TLSCert string            `name:"tls-cert" placeholder:"FILE" help:"The file of the certificate chain, for TLS."`
-	TLSKey  string            `name:"tls-key" placeholder:"FILE" help:"The file of the certificate's private key."`
+	Listen    string            `default:"127.0.0.1:8082" placeholder:"ADDR" help:"The address to listen on. Default 127.0.0.1:8082."`
+	Users     string            `placeholder:"FILE" help:"File of the users who may log in: lines of a name, a role (look, resolve or purge) and sha256:HASH of a token. Users are required unless the address is of this machine only."`
+	Links     map[string]string `name:"link" mapsep:"none" placeholder:"NAME=URL" help:"A link from the page of a key to another site, such as the dashboard of a payment provider: Stripe='https://dashboard.stripe.com/search?query={tag:order}'. {tag:NAME} is a tag of the key, {digest} its digest. The flag may be repeated."`
+	OIDC      oidcFlags         `embed:"" prefix:"oidc-"`
+	Second    []string          `name:"second-person" placeholder:"KINDS" help:"Decisions that another user must confirm: some of resolve, purge and reopen, with commas between them. Needs --proposals."`
+	Proposals string            `placeholder:"FILE" help:"The file that keeps such decisions until they are confirmed, for at most 24 hours. Each dashboard needs its own."`
+	TLSCert   string            `name:"tls-cert" placeholder:"FILE" help:"The file of the certificate chain, for TLS."`
+	TLSKey    string            `name:"tls-key" placeholder:"FILE" help:"The file of the certificate's private key."`
 }
 
 // oidcFlags say where users log in.
@@ -99,6 +101,9 @@ Examples:
         --oidc-issuer https://login.example.com --oidc-client-id retrysafe --oidc-client-secret-file secret \
         --oidc-redirect-url https://ops.example.com/oidc/callback --oidc-role staff=look --oidc-role payments=resolve
 
+    # what cannot be undone takes two persons
+    retrysafe dashboard --store keys.db --users users --second-person purge,reopen --proposals proposals.json
+
     # from the page of a key to its charge at the provider
     retrysafe dashboard --store keys.db --link Stripe='https://dashboard.stripe.com/search?query={tag:order}'
 
@@ -122,6 +127,13 @@ func (c Cmd) Run(s *cli.Streams) error {
 		return err
 	}
 	if err := CheckUsers(c.Users); err != nil {
+		return cli.Refuse(err)
+	}
+	second, err := NewSecondPerson(c.Second, c.Proposals)
+	if err == nil && second != nil && c.Users == "" && provider == nil {
+		err = errors.New("--second-person needs users who log in: without --users or --oidc-issuer, one person could be two")
+	}
+	if err != nil {
 		return cli.Refuse(err)
 	}
 	links, err := newLinks(c.Links)
@@ -154,6 +166,7 @@ func (c Cmd) Run(s *cli.Streams) error {
 	}
 	server := NewServer(New(Options{
 		Keys: found, Store: ref.Name, Outboxes: boxes, Users: c.Users, OIDC: provider, Log: log, Links: links,
+		SecondPerson: second,
 	}), settings, log)
 	failed := make(chan error, 1)
 	go func() { failed <- Serve(server, listener) }()

@@ -25,6 +25,8 @@ type Options struct {
 	// OIDC is the OpenID provider at which users log in; nil: there is none. Without it and without Users there is no
 	// login, and only names of this machine are accepted as Host. See CheckListen.
 	OIDC *OIDC
+	// SecondPerson says which decisions need one; nil: none. It needs a login.
+	SecondPerson *SecondPerson
 	// Links lead from a key to other sites.
 	Links []Link
 	// Log gets a line for each decision, each answer or message that was shown, and each login. Required.
@@ -121,6 +123,10 @@ func (d *Dashboard) routes() []route {
 		{"GET /letters", Resolve, (*request).decide},
 		{"POST /letters/preview", Resolve, (*request).preview},
 		{"POST /letters/confirm", Resolve, (*request).confirm},
+		{"GET /proposals/{proposal}", Resolve, (*request).proposal},
+		{"POST /proposals/{proposal}/confirm", Resolve, (*request).confirmProposal},
+		{"POST /proposals/{proposal}/decline", Resolve, (*request).declineProposal},
+		{"POST /proposals/{proposal}/withdraw", Resolve, (*request).withdrawProposal},
 		{"GET /purge", Purge, (*request).decide},
 		{"POST /purge/preview", Purge, (*request).preview},
 		{"POST /purge/confirm", Purge, (*request).confirm},
@@ -130,9 +136,10 @@ func (d *Dashboard) routes() []route {
 // request is a request for a page.
 type request struct {
 	*Dashboard
-	w   http.ResponseWriter
-	r   *http.Request
-	who visitor
+	w        http.ResponseWriter
+	r        *http.Request
+	who      visitor
+	proposed *proposal // which is carried out, or tried; nil: none
 }
 
 // serve returns the handler of a route: it checks the visitor and the token of the form before it calls the route's
@@ -163,11 +170,7 @@ func (q *request) run(route route) error {
 	case q.who.Role == 0:
 		return q.askForLogin()
 	case q.who.Role < route.needs:
-		return &fault{
-			http.StatusForbidden, "Your role does not allow this",
-			"You have the role " + q.who.Role.String() + "; this needs " + route.needs.String() +
-				". The operator of the dashboard decides who has which role.",
-		}
+		return q.notAllowed(route.needs)
 	case q.r.Method == http.MethodPost && !q.hasToken():
 		return &fault{
 			http.StatusForbidden, "This form is not valid any more",
@@ -176,6 +179,15 @@ func (q *request) run(route route) error {
 		}
 	}
 	return route.serve(q)
+}
+
+// notAllowed is the page for a visitor whose role is too small.
+func (q *request) notAllowed(needs Role) error {
+	return &fault{
+		http.StatusForbidden, "Your role does not allow this",
+		"You have the role " + q.who.Role.String() + "; this needs " + needs.String() +
+			". The operator of the dashboard decides who has which role.",
+	}
 }
 
 func (q *request) notFound() error {

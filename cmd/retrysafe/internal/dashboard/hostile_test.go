@@ -24,7 +24,7 @@ import (
 func (k *kit) ask(r route, digest string, form url.Values, change ...func(*http.Request)) *httptest.ResponseRecorder {
 	k.Helper()
 	method, path, _ := strings.Cut(r.pattern, " ")
-	path = strings.NewReplacer("{digest}", digest, "{box}", "outbox", "{letter}", "1", "{$}", "").Replace(path)
+	path = strings.NewReplacer("{digest}", digest, "{box}", "outbox", "{letter}", "1", "{proposal}", "x", "{$}", "").Replace(path)
 	if strings.HasPrefix(path, lettersPath) {
 		digest = "outbox/1"
 		form = with(form, "digest", digest, "action", string(redeliver))

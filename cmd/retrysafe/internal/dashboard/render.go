@@ -22,7 +22,7 @@ var templates embed.FS
 type pages map[string]*template.Template
 
 var pageNames = []string{
-	"overview", "top", "find", "attention", "key", "decide", "preview", "decided", "outboxes", "outbox", "letter",
+	"overview", "top", "find", "attention", "key", "decide", "preview", "decided", "proposal", "outboxes", "outbox", "letter",
 	"configuration", "audit", "login", "welcome", "error",
 }
 

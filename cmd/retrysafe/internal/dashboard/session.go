@@ -108,7 +108,7 @@ func (q *request) identify(byPerson bool) error {
 	switch {
 	case !ok:
 		return nil
-	case false:
+	case of.role != 0:
 		q.who = visitor{of.name, of.role, of.id, cookie.Value}
 		return nil
 	}

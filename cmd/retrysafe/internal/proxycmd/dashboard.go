@@ -67,13 +67,17 @@ func (s *service) openDashboard(ctx context.Context, store retrysafe.Store, seen
 	if s.dashboard == nil {
 		return func() {}, nil
 	}
+	second, err := dashboard.NewSecondPerson(s.config.Dashboard.SecondPerson.Value, s.config.Dashboard.Proposals.Value)
+	if err != nil {
+		return nil, err
+	}
 	boxes, err := outboxcmd.OpenDatabase(ctx, s.store)
 	if err != nil {
 		return nil, err
 	}
 	s.pages.Store(dashboard.New(dashboard.Options{
 		Keys: keys.NewLocal(store, seen.observer), Store: s.store.Name, Users: s.config.Dashboard.Users.Value,
-		OIDC: s.plan.provider, Log: s.log,
+		OIDC: s.plan.provider, SecondPerson: second, Log: s.log,
 		Traffic: s.traffic, ConfigFunc: s.effective, Outboxes: boxes, Links: s.config.Dashboard.Links.Value,
 	}))
 	return boxes.Close, nil
