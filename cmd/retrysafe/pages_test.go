@@ -187,6 +187,7 @@ func TestCommandsInSentencesExist(t *testing.T) {
 func TestYAMLOfThePagesIsRead(t *testing.T) {
 	t.Setenv("RECONCILE_SECRET", webhook.NewSecret())
 	t.Setenv("UPSTREAM_KEY_SECRET", webhook.NewSecret())
+	t.Setenv("OIDC_CLIENT_SECRET", "secret")
 	blocks := allBlocks(t)
 	t.Chdir(t.TempDir()) // where the pages have their files
 	var out, errs bytes.Buffer

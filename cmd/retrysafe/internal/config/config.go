@@ -162,8 +162,9 @@ type Dashboard struct {
 	// own. It is required with `second_person`.
 	Proposals Setting[string] `yaml:"proposals" restart:"change"`
 	// Links are links from the page of a key to other sites: `{Stripe:
-	// 'https://dashboard.stripe.com/search?query={tag:order}'}`. `{tag:NAME}` is a tag of the key, `{digest}` its digest;
-	// values are escaped, and cannot stand in the host. A link whose tag a key lacks is not shown. Default: none.
+	// 'https://dashboard.stripe.com/search?query={tag:order}'}`. `{tag:NAME}` is a tag of the key, `{digest}` its digest,
+	// `{upstream_key}` the key that the upstream got; values are escaped, and cannot stand in the host. A link whose value a
+	// key lacks is not shown. Default: none.
 	Links Setting[Links] `yaml:"links" restart:"change"`
 }
 

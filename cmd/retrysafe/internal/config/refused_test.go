@@ -92,7 +92,7 @@ func TestWhatIsRefused(t *testing.T) {
 		{"an address of a dashboard", "dashboard: 8082\n", 1, 12, "host:port"},
 		{"a page that no browser opens", "dashboard: {url: ops.example}\n", 1, 18, "https://ops.example.com"},
 		{"a link that runs a script", "dashboard: {links: {a: 'javascript:{digest}'}}\n", 1, 24, "write https:// or http://"},
-		{"a link with an unknown placeholder", "dashboard: {links: {a: 'https://a/{key}'}}\n", 1, 24, "write {digest}, or {tag:NAME}"},
+		{"a link with an unknown placeholder", "dashboard: {links: {a: 'https://a/{key}'}}\n", 1, 24, "write {digest}, {upstream_key}, or {tag:NAME}"},
 		{"a link whose host a client could choose", "dashboard:\n  links:\n    a: https://{tag:a}/\n", 3, 8, "write it behind the host"},
 		{"links in a list", "dashboard: {links: [a]}\n", 1, 20, "must be a mapping"},
 		{"an issuer without TLS", "dashboard: {oidc: {issuer: 'http://login.example.com'}}\n", 1, 28, "write https:// and a host"},

@@ -27,7 +27,7 @@ type Cmd struct {
 	store.Encryption
 	Listen    string            `default:"127.0.0.1:8082" placeholder:"ADDR" help:"The address to listen on. Default 127.0.0.1:8082."`
 	Users     string            `placeholder:"FILE" help:"File of the users who may log in: lines of a name, a role (look, resolve or purge) and sha256:HASH of a token. Users are required unless the address is of this machine only."`
-	Links     map[string]string `name:"link" mapsep:"none" placeholder:"NAME=URL" help:"A link from the page of a key to another site, such as the dashboard of a payment provider: Stripe='https://dashboard.stripe.com/search?query={tag:order}'. {tag:NAME} is a tag of the key, {digest} its digest. The flag may be repeated."`
+	Links     map[string]string `name:"link" mapsep:"none" placeholder:"NAME=URL" help:"A link from the page of a key to another site, such as the dashboard of a payment provider: Stripe='https://dashboard.stripe.com/search?query={tag:order}'. {tag:NAME} is a tag of the key, {digest} its digest, {upstream_key} the key that a proxy's upstream got, if it was made without a secret. The flag may be repeated."`
 	OIDC      oidcFlags         `embed:"" prefix:"oidc-"`
 	Second    []string          `name:"second-person" placeholder:"KINDS" help:"Decisions that another user must confirm: some of resolve, purge and reopen, with commas between them. Needs --proposals."`
 	Proposals string            `placeholder:"FILE" help:"The file that keeps such decisions until they are confirmed, for at most 24 hours. Each dashboard needs its own."`

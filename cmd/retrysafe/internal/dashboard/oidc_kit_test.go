@@ -8,9 +8,11 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/cookiejar"
 	"net/http/httptest"
@@ -67,6 +69,11 @@ func newIDP(t *testing.T, dashboard string) *idp {
 	must(t, err)
 	callback := op.AuthCallbackURL(provider)
 	login := op.NewIssuerInterceptor(provider.IssuerFromRequest).HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			_, _ = fmt.Fprintf(w, `<!DOCTYPE html><title>Provider</title><form method="post"><input name="id" value="%s"><input name="username">`+
+				`<input name="password"><button>Log in</button></form>`, r.FormValue("authRequestID"))
+			return
+		}
 		must(t, p.CheckUsernamePassword(r.FormValue("username"), r.FormValue("password"), r.FormValue("id")))
 		http.Redirect(w, r, callback(r.Context(), r.FormValue("id")), http.StatusFound)
 	})
@@ -273,7 +280,9 @@ type ssoKit struct {
 func startSSO(t *testing.T, o Options, change ...func(*OIDC)) *ssoKit {
 	t.Helper()
 	server := httptest.NewUnstartedServer(nil)
-	at := "http://" + server.Listener.Addr().String()
+	_, port, err := net.SplitHostPort(server.Listener.Addr().String())
+	must(t, err)
+	at := "http://localhost:" + port // for browsers another site than the provider's 127.0.0.1
 	s := &ssoKit{idp: newIDP(t, at), url: at}
 	o.OIDC = s.idp.options(at)
 	for _, c := range change {

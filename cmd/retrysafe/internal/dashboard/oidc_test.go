@@ -187,8 +187,7 @@ func TestPKCE(t *testing.T) {
 
 // Tokens that prove nothing are refused, whatever the provider's groups.
 //
-// Seen to fail with SkipClientIDCheck, SkipExpiryCheck, SkipIssuerCheck and InsecureSkipSignatureCheck in the verifier,
-// each for its cases, and with the nonce, azp and the sub of userinfo not compared in provider.exchange. A token without a
+// Seen to fail with the checks of "client ID", "expiry", "issuer" and "signature" switched off in the verifier, each for its cases, and with the nonce, azp and the sub of userinfo not compared in provider.exchange. A token without a
 // sub is refused twice: without errSubject, userinfo differs.
 func TestTokensThatAreRefused(t *testing.T) {
 	s := startSSO(t, Options{})

@@ -169,7 +169,7 @@ func (q *request) carryOutProposal(p proposal, f decisionForm, dryRun bool) (dec
 	tried := *q
 	tried.proposed = &p
 	data, err := tried.carryOut(f, dryRun)
-	data.Path = p.Path
+	data.Path, data.Second = p.Path, true
 	return data, err
 }
 

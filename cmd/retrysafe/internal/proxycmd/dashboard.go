@@ -9,7 +9,6 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/dashboard"
-	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/keys"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/outboxcmd"
 )
 
@@ -76,7 +75,7 @@ func (s *service) openDashboard(ctx context.Context, store retrysafe.Store, seen
 		return nil, err
 	}
 	s.pages.Store(dashboard.New(dashboard.Options{
-		Keys: keys.NewLocal(store, seen.observer), Store: s.store.Name, Users: s.config.Dashboard.Users.Value,
+		Keys: s.keysOf(store, seen.observer), Store: s.store.Name, Users: s.config.Dashboard.Users.Value,
 		OIDC: s.plan.provider, SecondPerson: second, Log: s.log,
 		Traffic: s.traffic, ConfigFunc: s.effective, Outboxes: boxes, Links: s.config.Dashboard.Links.Value,
 	}))
