@@ -244,7 +244,7 @@ func (p *idp) token(w http.ResponseWriter, r *http.Request, provider http.Handle
 
 // read returns the claims of a token.
 func (p *idp) read(token string) (claims map[string]any) {
-	signed, err := jose.ParseSigned(token, []jose.SignatureAlgorithm{jose.ES256})
+	signed, err := jose.ParseSignedCompact(token, []jose.SignatureAlgorithm{jose.ES256})
 	must(p.T, err)
 	must(p.T, json.Unmarshal(signed.UnsafePayloadWithoutVerification(), &claims))
 	return claims

@@ -33,10 +33,9 @@ var kinds = map[string][]retrysafe.ResolveAction{
 
 // Bounds of proposals.
 const (
-	proposalTime  = 24 * time.Hour
-	maxProposals  = 100
-	maxProposed   = 16 << 20 // bytes of the file: proposals have the answers that are to be stored
-	proposalsMode = 0o600
+	proposalTime = 24 * time.Hour
+	maxProposals = 100
+	maxProposed  = 16 << 20 // bytes of the file: proposals have the answers that are to be stored
 )
 
 // NewSecondPerson returns an error if a kind of decision is unknown, or if the file of proposals can be neither read nor
@@ -202,7 +201,7 @@ func (s *SecondPerson) read() (all []proposal, err error) {
 	return all, nil
 }
 
-// write replaces the file, so that a crash or a full disk leaves the one before.
+// write replaces the file, so that a crash or a full disk leaves the one before. Only its user can read it.
 func (s *SecondPerson) write(all []proposal) error {
 	text, err := json.MarshalIndent(append([]proposal{}, all...), "", " ")
 	if err != nil {
@@ -217,7 +216,7 @@ func (s *SecondPerson) write(all []proposal) error {
 	}
 	defer os.Remove(file.Name()) // it is gone if all went well
 	_, err = file.Write(text)
-	err = errors.Join(err, file.Chmod(proposalsMode), file.Sync(), file.Close())
+	err = errors.Join(err, file.Sync(), file.Close())
 	if err == nil {
 		err = os.Rename(file.Name(), s.path)
 	}

@@ -257,7 +257,7 @@ func TestProposeSeveral(t *testing.T) {
 // Proposals outlive the process, in a file that only its user can read. A disk that is full, and a file that is none,
 // give a page that says so, and nothing is decided.
 //
-// Seen to fail with the proposals kept in memory, and with the error of write left out of add and take.
+// Seen to fail with the error of write left out of take, and of add.
 func TestTheFileOfProposals(t *testing.T) {
 	k, path := startSecond(t)
 	digest := k.abandon("acme", "1")
@@ -266,7 +266,7 @@ func TestTheFileOfProposals(t *testing.T) {
 	must(t, err)
 	info, err := os.Stat(path)
 	must(t, err)
-	if info.Mode().Perm() != proposalsMode {
+	if info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v", info.Mode())
 	}
 	k.dashboard = New(Options{
@@ -278,6 +278,15 @@ func TestTheFileOfProposals(t *testing.T) {
 	k.wantStatus("confirmed on a broken disk", k.do(http.MethodPost, page+"/confirm", form), http.StatusServiceUnavailable)
 	k.wantStatus("those that wait", k.get("/attention"), http.StatusServiceUnavailable)
 	k.wantStatus("the key", k.get("/keys/"+digest), http.StatusOK)
+	text, err := os.ReadFile(path)
+	must(t, err)
+	second.path = filepath.Join(filepath.Dir(path), strings.Repeat("x", 255)) // beside which no file with a longer name can be
+	must(t, os.WriteFile(second.path, text, 0o600))
+	k.wantStatus("confirmed on a full disk", k.do(http.MethodPost, page+"/confirm", form), http.StatusServiceUnavailable)
+	other := k.abandon("acme", "2")
+	proposal := with(fields(k.get("/decide?digest="+other).Body.String()), "action", "fail", "reason", "r")
+	preview := fields(k.do(http.MethodPost, "/decide/preview", proposal).Body.String())
+	k.wantStatus("proposed on a full disk", k.do(http.MethodPost, "/decide/confirm", preview), http.StatusServiceUnavailable)
 	second.path = path
 	must(t, os.Remove(path))
 	must(t, os.Mkdir(path, 0o700))
