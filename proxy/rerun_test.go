@@ -98,7 +98,7 @@ func TestARerunCarriesTheKeyOfTheFirstRequest(t *testing.T) {
 // SentUpstreamKey is the key that the API got with the request of a record, for whoever has the secret that it was made
 // with. Of other records, and with another secret, it says that it does not know it.
 //
-// Seen to fail with secretName not compared in it, with sentWith always true, and with the scope of observed records not
+// Seen to fail with secretName not compared in it, with the result of sentWith not looked at, and with the scope of observed records not
 // looked at.
 func TestSentUpstreamKey(t *testing.T) {
 	key := proxy.Route{UpstreamKey: "X-Key"}

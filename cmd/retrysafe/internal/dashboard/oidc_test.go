@@ -21,8 +21,7 @@ import (
 // Users log in at a real provider, with the role of their groups, whether it puts these into the token or into
 // userinfo, and log out. The next page leads on, and the session is another one than before.
 //
-// Seen to fail with the request for userinfo left out of provider.exchange, with endSession left out of finishLogin, and
-// with the cookie of the session left out of it.
+// Seen to fail with the request for userinfo left out of provider.exchange, and with endSession left out of finishLogin.
 func TestLoginAtAnOpenIDProvider(t *testing.T) {
 	s := startSSO(t, Options{})
 	s.want("the login page", s.open("/login?next=/top"), http.StatusOK, `href="/oidc/login?next=%2ftop"`, s.idp.server.URL)
@@ -164,7 +163,7 @@ func TestALoginThatTakesTooLong(t *testing.T) {
 // The provider refuses a code that it has taken before, and one that another browser has begun, because of PKCE: the
 // dashboard then logs nobody in. The request has a challenge, a state and a nonce.
 //
-// Seen to fail with S256ChallengeOption left out of beginLogin, and with another verifier in Exchange.
+// Seen to fail with S256ChallengeOption left out of beginLogin; and with another verifier at the end, every login fails.
 func TestPKCE(t *testing.T) {
 	s := startSSO(t, Options{})
 	s.idp.groups[aliceID] = []string{"leads"}
@@ -256,8 +255,7 @@ func TestTokensThatAreRefused(t *testing.T) {
 	}
 }
 
-// A provider that signs with new keys is believed at once. Seen to fail with a verifier whose keys are those of the
-// start (oidc.StaticKeySet).
+// A provider that signs with new keys, and has forgotten the old ones, is believed at once.
 func TestTheProviderRotatesItsKeys(t *testing.T) {
 	s := startSSO(t, Options{})
 	for range 2 {

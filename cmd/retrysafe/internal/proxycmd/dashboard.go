@@ -76,7 +76,7 @@ func (s *service) openDashboard(ctx context.Context, store retrysafe.Store, seen
 	}
 	s.pages.Store(dashboard.New(dashboard.Options{
 		Keys: s.keysOf(store, seen.observer), Store: s.store.Name, Users: s.config.Dashboard.Users.Value,
-		OIDC: s.plan.provider, SecondPerson: second, Log: s.log,
+		OIDC: s.provider, SecondPerson: second, Log: s.log,
 		Traffic: s.traffic, ConfigFunc: s.effective, Outboxes: boxes, Links: s.config.Dashboard.Links.Value,
 	}))
 	return boxes.Close, nil
