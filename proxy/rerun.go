@@ -68,13 +68,33 @@ var errSentOtherwise = errors.New("proxy: the request is not sent again: the fir
 // made with another ChildSecret than the Guard of a has. The function then returns the error, so that the outcome stays
 // unknown: the upstream has nothing under the key that a would send.
 func UpstreamKeyOf(a *retrysafe.Attempt, abandoned retrysafe.Record) (string, error) {
-	version := "-" + httpsafe.FingerprintVersionOf(abandoned.Fingerprint)
-	if i := strings.LastIndex(version, upstreamKeyMark); i >= 0 {
-		if _, name, _ := strings.Cut(version[i:], secretMark); name != secretName(a.Control().Guard()) {
-			return "", errAnotherSecret
-		}
+	if secret, ok := sentWith(abandoned); ok && secret != secretName(a.Control().Guard()) {
+		return "", errAnotherSecret
 	}
 	return a.ChildKey(upstreamOperation), nil
+}
+
+// SentUpstreamKey returns the key that the upstream got with the request of a record, if the record says that it got one:
+// it was made by a route with an UpstreamKey and without HTTP.CompletedElsewhere, and with the ChildSecret that g has, or
+// both have none. Records of requests that were only observed say nothing of it.
+func SentUpstreamKey(g *retrysafe.Guard, r retrysafe.Record) (key string, ok bool) {
+	secret, ok := sentWith(r)
+	if !ok || secret != secretName(g) || r.Key.ID == "" || httpsafe.IsObservedScope(r.Key.Scope) {
+		return "", false
+	}
+	return g.ChildKey(r.Key, upstreamOperation), true
+}
+
+// sentWith returns the name of the secret of the key that the upstream got with the request of a record, and whether the
+// record says that it got one.
+func sentWith(r retrysafe.Record) (secret string, ok bool) {
+	version := "-" + httpsafe.FingerprintVersionOf(r.Fingerprint)
+	i := strings.LastIndex(version, upstreamKeyMark)
+	if i < 0 {
+		return "", false
+	}
+	_, secret, _ = strings.Cut(version[i:], secretMark)
+	return secret, true
 }
 
 var errAnotherSecret = errors.New("proxy: the first request carried an upstream_key that was made with another " +

@@ -4,6 +4,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"sync/atomic"
 	"testing"
 
@@ -90,6 +91,64 @@ func TestARerunCarriesTheKeyOfTheFirstRequest(t *testing.T) {
 			want(t, "problem", got.problem(t).Code, "outcome-unknown")
 			want(t, "event", later.nextEvent().Kind, retrysafe.WorkUnknown)
 			want(t, "asked", asked.Load(), 1)
+		})
+	}
+}
+
+// SentUpstreamKey is the key that the API got with the request of a record, for whoever has the secret that it was made
+// with. Of other records, and with another secret, it says that it does not know it.
+//
+// Seen to fail with secretName not compared in it, with the result of sentWith not looked at, and with the scope of observed records not
+// looked at.
+func TestSentUpstreamKey(t *testing.T) {
+	key := proxy.Route{UpstreamKey: "X-Key"}
+	const secret, another = "0123456789abcdef", "another secret that is long enough"
+	for name, c := range map[string]struct {
+		route            proxy.Route
+		made, asked      string // secrets
+		observed, isSent bool
+	}{
+		"no secret":             {key, "", "", false, true},
+		"the same secret":       {key, secret, secret, false, true},
+		"another secret":        {key, secret, another, false, false},
+		"a secret that is lost": {key, secret, "", false, false},
+		"a secret since then":   {key, "", secret, false, false},
+		"no key was sent":       {proxy.Route{}, secret, secret, false, false},
+		"no key, no secret":     {proxy.Route{}, "", "", false, false},
+		"nothing is compared":   {proxy.Route{UpstreamKey: "X-Key", HTTP: httpsafe.Options{Fingerprint: httpsafe.FingerprintNone()}}, secret, secret, false, true},
+		"only observed":         {key, secret, secret, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var sent atomic.Value
+			up := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { sent.Store(r.Header.Get("X-Key")) }))
+			defer up.Close()
+			store := memstore.New(memstore.Options{})
+			k := newKit(t, up.URL, func(s *setup) {
+				if c.made != "" {
+					s.guard.ChildSecret = []byte(c.made)
+				}
+				s.options.Default, s.store = c.route, store
+			})
+			want(t, "status", k.post("/", "a=1", "k").StatusCode, 200)
+			var o retrysafe.Options
+			if c.asked != "" {
+				o.ChildSecret = []byte(c.asked)
+			}
+			found, err := store.List(t.Context(), retrysafe.ListParams{})
+			if err != nil || len(found) != 1 {
+				t.Fatal(found, err)
+			}
+			if c.observed {
+				found[0].Key.Scope = "%observed/" + found[0].Key.Scope
+			}
+			got, ok := proxy.SentUpstreamKey(retrysafe.New(store, o), found[0])
+			want(t, "known", ok, c.isSent)
+			if c.isSent {
+				want(t, "the key", got, sent.Load().(string))
+				want(t, "length", len(got), 32)
+			} else {
+				want(t, "the key", got, "")
+			}
 		})
 	}
 }

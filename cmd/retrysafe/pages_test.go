@@ -188,6 +188,7 @@ func TestYAMLOfThePagesIsRead(t *testing.T) {
 	t.Setenv("RECONCILE_SECRET", webhook.NewSecret())
 	t.Setenv("UPSTREAM_KEY_SECRET", webhook.NewSecret())
 	t.Setenv("STRIPE_WEBHOOK_SECRET", webhook.NewSecret())
+	t.Setenv("OIDC_CLIENT_SECRET", "secret")
 	blocks := allBlocks(t)
 	t.Chdir(t.TempDir()) // where the pages have their files
 	var out, errs bytes.Buffer

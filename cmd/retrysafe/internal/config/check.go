@@ -84,15 +84,23 @@ func (d Dashboard) check(r *yamlfile.Reader) {
 	switch {
 	case d.Users.Set && !d.Listen.Set:
 		r.FaultAt(d.Users.At, "no dashboard is served", "write listen: too, as in listen: 127.0.0.1:8082")
-	case d.Listen.Set && dashboard.CheckListen(d.Listen.Value, d.Users.Value) != nil:
+	case d.Listen.Set && dashboard.CheckListen(d.Listen.Value, d.HasLogin()) != nil:
 		r.FaultAt(d.Listen.At, "any client that can reach "+d.Listen.Value+" could use the dashboard",
-			"write users: FILE too, or an address of this machine only: 127.0.0.1:8082")
+			"write users: FILE or oidc: too, or an address of this machine only: 127.0.0.1:8082")
+	}
+	d.checkOIDC(r)
+	switch {
+	case d.SecondPerson.Set && !d.HasLogin():
+		r.FaultAt(d.SecondPerson.At, "without a login, one person could be two", "write users: FILE or oidc: too")
+	case d.SecondPerson.Set != d.Proposals.Set:
+		r.FaultAt(cmp.Or(d.SecondPerson.At, d.Proposals.At), "decisions that need a second person are kept in a file",
+			"write both second_person: [purge, reopen] and proposals: FILE")
 	}
 }
 
 // warnings are about what the users send.
 func (d Dashboard) warnings(t TLS) []yamlfile.Fault {
-	if !d.Listen.Set || t.Cert.Set || dashboard.CheckListen(d.Listen.Value, "") == nil {
+	if !d.Listen.Set || t.Cert.Set || dashboard.CheckListen(d.Listen.Value, false) == nil {
 		return nil
 	}
 	return []yamlfile.Fault{{

@@ -6,7 +6,7 @@
 //	values.go    how the text of a single value is read
 //	docs.go      describes the settings for people and editors, from the comments of their fields
 //	patterns.go  routes that would match nothing, or that guard nothing
-//	links.go     the links of the dashboard
+//	links.go     the links of the dashboard; oidc.go: its OpenID provider
 //	mode.go      routes that are only observed
 //	verify.go    how the senders of routes sign their requests
 //	check.go     settings that make no sense together
@@ -147,15 +147,47 @@ type Upstream struct {
 type Dashboard struct {
 	// Listen is the address that serves the dashboard, such as `127.0.0.1:8082`. Default: off.
 	Listen Setting[string] `yaml:"listen" form:"address" restart:"change"`
-	// Users is a file of the users who may log in. It is required unless `listen` is an address of this machine only.
+	// Users is a file of the users who may log in with a token. It or `oidc` is required unless `listen` is an address of
+	// this machine only.
 	Users Setting[string] `yaml:"users" restart:"change"`
+	// OIDC: the OpenID provider at which users log in. See [the dashboard](dashboard.md#log-in-at-an-openid-provider).
+	// Default: none.
+	OIDC OIDC `yaml:"oidc" restart:"change"`
 	// URL is where operators find the dashboard, such as `https://ops.example.com`, whichever process serves it. Then the
 	// `instance` of error bodies, the log and traces name the page of their key. Clients see the URL. Default: none.
 	URL Setting[*url.URL] `yaml:"url" form:"dashboard" restart:"change"`
+	// SecondPerson are the decisions that another user must confirm: some of `resolve`, `purge` and `reopen`. See [two
+	// persons](dashboard.md#decisions-of-two-persons). Default: none.
+	SecondPerson Setting[[]string] `yaml:"second_person" form:"resolve|purge|reopen" restart:"change"`
+	// Proposals is the file that keeps these decisions until they are confirmed, for at most 24 hours. Each proxy needs its
+	// own. It is required with `second_person`.
+	Proposals Setting[string] `yaml:"proposals" restart:"change"`
 	// Links are links from the page of a key to other sites: `{Stripe:
-	// 'https://dashboard.stripe.com/search?query={tag:order}'}`. `{tag:NAME}` is a tag of the key, `{digest}` its digest;
-	// values are escaped, and cannot stand in the host. A link whose tag a key lacks is not shown. Default: none.
+	// 'https://dashboard.stripe.com/search?query={tag:order}'}`. `{tag:NAME}` is a tag of the key, `{digest}` its digest,
+	// `{upstream_key}` the key that the upstream got; values are escaped, and cannot stand in the host. A link whose value a
+	// key lacks is not shown. Default: none.
 	Links Setting[Links] `yaml:"links" restart:"change"`
+}
+
+// OIDC says at which OpenID provider users log in.
+type OIDC struct {
+	// Issuer is the URL of the provider, as its tokens have it: `https://login.example.com`.
+	Issuer Setting[string] `yaml:"issuer" form:"issuer"`
+	// ClientID is the client ID that the dashboard has at the provider.
+	ClientID Setting[string] `yaml:"client_id"`
+	// ClientSecret: where the client secret is found. Without one the client is a public one.
+	ClientSecret Secret `yaml:"client_secret"`
+	// RedirectURL is where the provider sends browsers back to, such as `https://ops.example.com/oidc/callback`. Default:
+	// `/oidc/callback` below the dashboard's `url`.
+	RedirectURL Setting[string] `yaml:"redirect_url" form:"redirect URL"`
+	// Roles are the roles `look`, `resolve` and `purge` by the values of the claim: `{staff: look, payments: resolve}`. A
+	// user with several has the greatest.
+	Roles Setting[Roles] `yaml:"roles"`
+	// Claim is the claim of the token that has the values, a text or a list. Default: `groups`.
+	Claim Setting[string] `yaml:"claim"`
+	// Scopes are requested beside `openid`. Some providers give groups only with `groups` among them. Default: `[profile,
+	// email]`.
+	Scopes Setting[[]string] `yaml:"scopes" form:"string"`
 }
 
 // keyPages is what the URLs of pages about keys begin with; "" if there is none.

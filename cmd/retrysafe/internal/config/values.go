@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/dashboard"
 	"github.com/retrysafe/retrysafe/internal/yamlfile"
 	"github.com/retrysafe/retrysafe/internal/yamlfile/profiles"
 	"github.com/retrysafe/retrysafe/internal/yamlfile/settings"
@@ -31,6 +32,8 @@ var forms = map[string]settings.Form{
 	"upstream":     settings.NewForm(parseUpstream, settings.Pattern(`^[hH](2[cC]|[tT][tT][pP][sS]?)://.`)),
 	"auth":         httpURL("auth", "http://localhost:3000/whoami"),
 	"reconcile":    httpURL("reconcile", "http://localhost:3000/reconcile"),
+	"issuer":       settings.NewForm(dashboard.ParseIssuer, anyHTTP),
+	"redirect URL": settings.NewForm(dashboard.ParseRedirectURL, anyHTTP),
 	"dashboard":    httpURL("dashboard.url", "https://ops.example.com"),
 	"collector":    httpURL("otlp", "http://localhost:4318"),
 	"share":        settings.NewForm(parseShare, settings.Schema{"type": "number", "minimum": 0, "maximum": 1}),

@@ -22,6 +22,7 @@ type attentionPage struct {
 	More     bool
 	Most     int // keys in one decision
 	HasLinks bool
+	Proposed []*waitingProposal
 }
 
 // scopeGroup has the keys of one caller, the one with the least time left first.
@@ -42,6 +43,13 @@ type waitingKey struct {
 func (q *request) attention() error {
 	data := attentionPage{
 		OnDemand: q.scans && q.r.FormValue("read") == "", Most: maxDecisions, HasLinks: len(q.options.Links) > 0,
+	}
+	proposed, err := q.proposals()
+	if err != nil {
+		return err
+	}
+	for _, p := range proposed {
+		data.Proposed = append(data.Proposed, waitingOf(p))
 	}
 	if data.OnDemand {
 		return q.render(http.StatusOK, "attention", "Waiting for a person", "attention", data)

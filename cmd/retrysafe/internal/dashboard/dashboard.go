@@ -20,9 +20,13 @@ type Options struct {
 	Store string
 	// Outboxes are those of the store's database; nil: it cannot have any.
 	Outboxes Outboxes
-	// Users is the path of the file of users. Empty: there is no login, and only names of this machine are accepted as
-	// Host. See CheckListen.
+	// Users is the path of the file of users; empty: none has a token.
 	Users string
+	// OIDC is the OpenID provider at which users log in; nil: there is none. Without it and without Users there is no
+	// login, and only names of this machine are accepted as Host. See CheckListen.
+	OIDC *OIDC
+	// SecondPerson says which decisions need one; nil: none. It needs a login.
+	SecondPerson *SecondPerson
 	// Links lead from a key to other sites.
 	Links []Link
 	// Log gets a line for each decision, each answer or message that was shown, and each login. Required.
@@ -33,13 +37,16 @@ type Options struct {
 	ConfigFunc func() string
 }
 
+func (o Options) hasLogin() bool { return o.Users != "" || o.OIDC != nil }
+
 // Dashboard is the http.Handler of all pages.
 type Dashboard struct {
 	options   Options
 	keys      keys.Keys // with a timeout for each call
 	scans     bool      // the store reads every record for a listing
 	pages     pages
-	secret    []byte // of the tokens of forms
+	secret    []byte    // of the tokens of forms
+	provider  *provider // nil: there is none
 	sessions  sessions
 	counts    counts
 	menu      menu
@@ -52,11 +59,14 @@ var assets embed.FS
 
 // New returns a dashboard.
 func New(o Options) *Dashboard {
-	d := &Dashboard{options: o, keys: timed{o.Keys}, pages: parsePages(), secret: make([]byte, 32)}
+	d := &Dashboard{options: o, keys: timed{o.Keys}, pages: parsePages(), secret: make([]byte, 32), provider: newProvider(o.OIDC)}
 	_, _ = rand.Read(d.secret) // it never fails
 	if local, ok := o.Keys.(keys.Local); ok {
 		scanner, ok := local.Store.(retrysafe.FullScanner)
 		d.scans = ok && scanner.ScansFully()
+	}
+	if d.provider != nil {
+		go d.tryProvider()
 	}
 	mux := http.NewServeMux()
 	for _, route := range d.routes() {
@@ -87,6 +97,8 @@ func (d *Dashboard) routes() []route {
 		{"GET /login", 0, (*request).loginForm},
 		{"POST /login", 0, (*request).login},
 		{"POST /logout", Look, (*request).logout},
+		{"GET " + oidcPath + "/login", 0, (*request).beginLogin},
+		{"GET " + CallbackPath, 0, (*request).finishLogin},
 
 		{"GET /", Look, (*request).notFound},
 		{"GET /{$}", Look, (*request).overview},
@@ -111,6 +123,10 @@ func (d *Dashboard) routes() []route {
 		{"GET /letters", Resolve, (*request).decide},
 		{"POST /letters/preview", Resolve, (*request).preview},
 		{"POST /letters/confirm", Resolve, (*request).confirm},
+		{"GET /proposals/{proposal}", Resolve, (*request).proposal},
+		{"POST /proposals/{proposal}/confirm", Resolve, (*request).confirmProposal},
+		{"POST /proposals/{proposal}/decline", Resolve, (*request).declineProposal},
+		{"POST /proposals/{proposal}/withdraw", Resolve, (*request).withdrawProposal},
 		{"GET /purge", Purge, (*request).decide},
 		{"POST /purge/preview", Purge, (*request).preview},
 		{"POST /purge/confirm", Purge, (*request).confirm},
@@ -120,9 +136,10 @@ func (d *Dashboard) routes() []route {
 // request is a request for a page.
 type request struct {
 	*Dashboard
-	w   http.ResponseWriter
-	r   *http.Request
-	who visitor
+	w        http.ResponseWriter
+	r        *http.Request
+	who      visitor
+	proposed *proposal // which is carried out, or tried; nil: none
 }
 
 // serve returns the handler of a route: it checks the visitor and the token of the form before it calls the route's
@@ -153,11 +170,7 @@ func (q *request) run(route route) error {
 	case q.who.Role == 0:
 		return q.askForLogin()
 	case q.who.Role < route.needs:
-		return &fault{
-			http.StatusForbidden, "Your role does not allow this",
-			"You have the role " + q.who.Role.String() + "; this needs " + route.needs.String() +
-				". The file of users says who has which role.",
-		}
+		return q.notAllowed(route.needs)
 	case q.r.Method == http.MethodPost && !q.hasToken():
 		return &fault{
 			http.StatusForbidden, "This form is not valid any more",
@@ -166,6 +179,15 @@ func (q *request) run(route route) error {
 		}
 	}
 	return route.serve(q)
+}
+
+// notAllowed is the page for a visitor whose role is too small.
+func (q *request) notAllowed(needs Role) error {
+	return &fault{
+		http.StatusForbidden, "Your role does not allow this",
+		"You have the role " + q.who.Role.String() + "; this needs " + needs.String() +
+			". The operator of the dashboard decides who has which role.",
+	}
 }
 
 func (q *request) notFound() error {

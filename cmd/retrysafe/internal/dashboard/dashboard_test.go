@@ -70,13 +70,13 @@ func start(t *testing.T, o Options) *kit {
 
 const tokenOf = "-0123456789abcdefghij" // after the name
 
-// users writes a file with a user of each role, and returns its path.
+// users writes a file with a user of each role, and a second one who may purge, and returns its path.
 func users(t *testing.T) string {
 	t.Helper()
 	text := "# the team\n"
-	for _, role := range []Role{Look, Resolve, Purge} {
-		hash := sha256.Sum256([]byte(role.String() + tokenOf))
-		text += fmt.Sprintf("%s-user %s sha256:%s\n", role, role, hex.EncodeToString(hash[:]))
+	for name, role := range map[string]Role{"look": Look, "resolve": Resolve, "purge": Purge, "second": Purge} {
+		hash := sha256.Sum256([]byte(name + tokenOf))
+		text += fmt.Sprintf("%s-user %s sha256:%s\n", name, role, hex.EncodeToString(hash[:]))
 	}
 	path := filepath.Join(t.TempDir(), "users")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -113,8 +113,14 @@ func (k *kit) get(target string) *httptest.ResponseRecorder {
 // login logs in as the user of a role.
 func (k *kit) login(role Role) *kit {
 	k.Helper()
+	return k.as(role.String())
+}
+
+// as logs in as the user with a name.
+func (k *kit) as(name string) *kit {
+	k.Helper()
 	k.cookie = nil
-	w := k.do(http.MethodPost, "/login", url.Values{"access-token": {role.String() + tokenOf}})
+	w := k.do(http.MethodPost, "/login", url.Values{"access-token": {name + tokenOf}})
 	all := w.Result().Cookies()
 	if w.Code != http.StatusSeeOther || len(all) != 1 {
 		k.Fatalf("login: %d, %v", w.Code, all)

@@ -27,6 +27,7 @@ type decidePage struct {
 	Preview  string // MAC of what was tried
 	Results  []result
 	Failures int
+	Second   bool // another person must confirm it
 	MaxName  int
 	MaxText  int
 }
@@ -107,11 +108,12 @@ func (q *request) preview() error {
 	if err != nil {
 		return err
 	}
+	data.Second = q.options.SecondPerson.needs(f.Action)
 	data.Preview = q.mac("preview", q.path(), f.text())
 	return q.render(http.StatusOK, "preview", "Check: "+data.title(), data.nav(), data)
 }
 
-// confirm carries out what the preview has shown, and nothing else.
+// confirm carries out what the preview has shown, and nothing else, or proposes it to a second person.
 func (q *request) confirm() error {
 	f, err := q.readForm()
 	if err != nil {
@@ -119,6 +121,9 @@ func (q *request) confirm() error {
 	}
 	if !q.isMAC(q.r.PostForm.Get("preview"), q.mac("preview", q.path(), f.text())) {
 		return &fault{http.StatusBadRequest, "This decision was not previewed", "Nothing was done. Go back, and look at the preview first."}
+	}
+	if q.options.SecondPerson.needs(f.Action) {
+		return q.propose(f)
 	}
 	data, err := q.carryOut(f, false)
 	if err != nil {
@@ -190,6 +195,11 @@ func (q *request) one(ctx context.Context, d keys.Decision) (string, error) {
 }
 
 func (q *request) act(ctx context.Context, d keys.Decision) (string, error) {
+	if q.proposed != nil {
+		if err := q.isChanged(ctx, *q.proposed, d.Digest); err != nil {
+			return "", err
+		}
+	}
 	if isLetter(d.Digest) {
 		return q.settle(ctx, d)
 	}

@@ -131,7 +131,7 @@ func (q *request) readForm() (f decisionForm, err error) {
 		Action: retrysafe.ResolveAction(of.Get("action")), Status: strings.TrimSpace(text("status")), Header: text("header"),
 		Body: text("body"), Reason: strings.TrimSpace(text("reason")), By: strings.TrimSpace(text("by")),
 	}
-	if q.options.Users != "" {
+	if q.options.hasLogin() {
 		f.By = q.who.Name // whatever the form says
 	}
 	if f.Digests, err = q.digests(of["digest"]); err != nil {

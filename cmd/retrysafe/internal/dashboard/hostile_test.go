@@ -24,7 +24,7 @@ import (
 func (k *kit) ask(r route, digest string, form url.Values, change ...func(*http.Request)) *httptest.ResponseRecorder {
 	k.Helper()
 	method, path, _ := strings.Cut(r.pattern, " ")
-	path = strings.NewReplacer("{digest}", digest, "{box}", "outbox", "{letter}", "1", "{$}", "").Replace(path)
+	path = strings.NewReplacer("{digest}", digest, "{box}", "outbox", "{letter}", "1", "{proposal}", "x", "{$}", "").Replace(path)
 	if strings.HasPrefix(path, lettersPath) {
 		digest = "outbox/1"
 		form = with(form, "digest", digest, "action", string(redeliver))
@@ -188,11 +188,11 @@ func TestCheckListen(t *testing.T) {
 		"127.0.0.1:8082": true, "localhost:0": true, "[::1]:80": true, ":8082": false, "0.0.0.0:80": false, "10.0.0.1:80": false,
 		"keys.example:80": false, "[::]:80": false, "[::ffff:127.0.0.1]:80": true, "localhost": false,
 	} {
-		if err := CheckListen(address, ""); (err == nil) != ok {
+		if err := CheckListen(address, false); (err == nil) != ok {
 			t.Errorf("%s: %v", address, err)
 		}
 	}
-	if err := CheckListen(":8082", "users"); err != nil {
+	if err := CheckListen(":8082", true); err != nil {
 		t.Error(err)
 	}
 }

@@ -11,9 +11,10 @@ import (
 
 // keyPage is the data of the page of one key.
 type keyPage struct {
-	Digest  string
-	Records []recordPart // the newest first
-	Shown   bool         // the answers were asked for
+	Digest   string
+	Records  []recordPart     // the newest first
+	Shown    bool             // the answers were asked for
+	Proposed *waitingProposal // nil: none
 }
 
 // recordPart is one record of the key. Records before the newest are kept for audits only.
@@ -58,6 +59,9 @@ func (q *request) showKey(withAnswer bool) error {
 		return err
 	}
 	data := keyPage{Digest: digest.String(), Shown: withAnswer}
+	if p, ok := q.proposalsOf()[data.Digest]; ok {
+		data.Proposed = waitingOf(p)
+	}
 	for _, r := range found {
 		q.decisions.addTrail(r)
 		part := recordPart{Record: r, Moments: momentsOf(r), Windows: windowsOf(r), Links: q.linksOf(r)}
@@ -76,7 +80,7 @@ func (q *request) showKey(withAnswer bool) error {
 
 // name is who is logged in, for the log.
 func (q *request) name() string {
-	if q.options.Users == "" {
+	if !q.options.hasLogin() {
 		return "a user of this machine (no login)"
 	}
 	return q.who.Name

@@ -25,8 +25,8 @@ var (
 	origin = regexp.MustCompile(`^(?i:https?)://[^/?#\\@{}\s]+([/?#]|$)`)
 )
 
-// ParseLink checks a link. {digest} in the template stands for the key's digest, {tag:NAME} for a tag of the key; they
-// may stand behind the host only. The error is one of yamlfile.Wrong.
+// ParseLink checks a link. {digest} in the template stands for the key's digest, {upstream_key} for the key that the
+// proxy's upstream got, {tag:NAME} for a tag of the key; they may stand behind the host only. The error is one of yamlfile.Wrong.
 func ParseLink(name, template string) (Link, error) {
 	l := Link{name, template}
 	const example = "https://dashboard.stripe.com/search?query={tag:order}"
@@ -37,8 +37,8 @@ func ParseLink(name, template string) (Link, error) {
 	for _, found := range placeholder.FindAllStringSubmatch(template, -1) {
 		tag, isTag := strings.CutPrefix(found[1], "tag:")
 		_, err := retrysafe.NewTags(map[string]string{tag: "value"})
-		if found[1] != "digest" && (!isTag || err != nil) {
-			return l, yamlfile.Wrong(found[0]+" is no placeholder", "write {digest}, or {tag:NAME} with the name of a tag")
+		if found[1] != "digest" && found[1] != "upstream_key" && (!isTag || err != nil) {
+			return l, yamlfile.Wrong(found[0]+" is no placeholder", "write {digest}, {upstream_key}, or {tag:NAME} with the name of a tag")
 		}
 	}
 	filled := placeholder.ReplaceAllString(template, "x")
@@ -46,7 +46,7 @@ func ParseLink(name, template string) (Link, error) {
 	switch {
 	case strings.ContainsAny(filled, "{}"):
 		return l, yamlfile.Wrong("a brace has no counterpart",
-			"write {digest} or {tag:NAME}, and %7B and %7D for braces of the URL")
+			"write {digest}, {upstream_key} or {tag:NAME}, and %7B and %7D for braces of the URL")
 	case err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil:
 		return l, yamlfile.Wrong("a link must be an HTTP URL", "write https:// or http:// and a host, without user: "+example)
 	case !origin.MatchString(template):
@@ -75,7 +75,7 @@ func newLinks(templates map[string]string) (all []Link, err error) {
 	return all, nil
 }
 
-// of returns the link for a key; "" if the key lacks a tag, or if the tag would lead to another place of the site.
+// of returns the link for a key; "" if the key lacks what a placeholder stands for, or if the tag would lead to another place of the site.
 // Everything but letters, digits and -_.~ of a value is escaped, so that a value stays one part of a path, or one
 // parameter.
 func (l Link) of(r keys.Record) string {
@@ -84,6 +84,8 @@ func (l Link) of(r keys.Record) string {
 		value := r.Digest
 		if tag, ok := strings.CutPrefix(strings.Trim(p, "{}"), "tag:"); ok {
 			value = r.Tags[tag]
+		} else if p == "{upstream_key}" {
+			value = r.UpstreamKey
 		}
 		isWhole = isWhole && value != ""
 		return strings.ReplaceAll(url.QueryEscape(value), "+", "%20")

@@ -36,6 +36,7 @@ func TestTemplatesThatAreRefused(t *testing.T) {
 		"http{digest}://example.com/":     "must be an HTTP URL",
 		"https://example.com/{key}":       "{key} is no placeholder",
 		"https://example.com/{tag}":       "{tag} is no placeholder",
+		"https://{upstream_key}.example/": "stands in the host",
 		"https://example.com/{tag:}":      "{tag:} is no placeholder",
 		"https://example.com/{tag:a b}":   "{tag:a b} is no placeholder",
 		"https://example.com/{}":          "{} is no placeholder",

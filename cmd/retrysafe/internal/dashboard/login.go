@@ -8,8 +8,18 @@ import (
 
 // loginPage is the data of the page.
 type loginPage struct {
-	Next   string
-	Failed bool
+	Next      string
+	Failed    bool
+	HasTokens bool   // there is a file of users
+	Issuer    string // of the OpenID provider; empty: there is none
+}
+
+func (q *request) showLogin(status int, next string, failed bool) error {
+	data := loginPage{Next: next, Failed: failed, HasTokens: q.options.Users != ""}
+	if q.provider != nil {
+		data.Issuer = q.provider.Issuer
+	}
+	return q.render(status, "login", "Log in", "", data)
 }
 
 // askForLogin sends the visitor to the page for it. A page that renews a part of itself goes there as a whole.
@@ -31,11 +41,11 @@ func (q *request) askForLogin() error {
 }
 
 func (q *request) loginForm() error {
-	if q.options.Users == "" {
+	if !q.options.hasLogin() {
 		http.Redirect(q.w, q.r, "/", http.StatusSeeOther)
 		return nil
 	}
-	return q.render(http.StatusOK, "login", "Log in", "", loginPage{Next: ownPath(q.r.FormValue("next"))})
+	return q.showLogin(http.StatusOK, ownPath(q.r.FormValue("next")), false)
 }
 
 func (q *request) login() error {
@@ -50,12 +60,20 @@ func (q *request) login() error {
 	u, ok := userOf(users, strings.TrimSpace(q.r.PostForm.Get("access-token")))
 	if !ok {
 		q.options.Log.Warn("dashboard: login refused", "from", q.r.RemoteAddr)
-		return q.render(http.StatusUnauthorized, "login", "Log in", "", loginPage{Next: next, Failed: true})
+		return q.showLogin(http.StatusUnauthorized, next, true)
 	}
 	q.options.Log.Info("dashboard: login", "who", u.name, "role", u.role.String(), "from", q.r.RemoteAddr)
-	http.SetCookie(q.w, q.cookie(q.sessions.begin(u.name)))
+	q.endSession()
+	http.SetCookie(q.w, q.cookie(q.sessions.begin(session{id: "file:" + u.name, name: u.name})))
 	http.Redirect(q.w, q.r, next, http.StatusSeeOther)
 	return nil
+}
+
+// endSession ends the session that the browser has, before it gets another one.
+func (q *request) endSession() {
+	if cookie, err := q.r.Cookie(cookieName); err == nil {
+		q.sessions.end(cookie.Value)
+	}
 }
 
 func (q *request) logout() error {

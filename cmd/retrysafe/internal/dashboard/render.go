@@ -22,8 +22,8 @@ var templates embed.FS
 type pages map[string]*template.Template
 
 var pageNames = []string{
-	"overview", "top", "find", "attention", "key", "decide", "preview", "decided", "outboxes", "outbox", "letter",
-	"configuration", "audit", "login", "error",
+	"overview", "top", "find", "attention", "key", "decide", "preview", "decided", "proposal", "outboxes", "outbox", "letter",
+	"configuration", "audit", "login", "welcome", "error",
 }
 
 func parsePages() pages {
@@ -95,7 +95,8 @@ type page struct {
 	HasLogin   bool
 	Token      string
 	Store      string
-	Outboxes   bool // there are some
+	Outboxes   bool   // there are some
+	Next       string // the page leads on to this path at once
 	Version    string
 	Data       any
 }
@@ -108,7 +109,7 @@ func (p page) CanPurge() bool { return p.Role >= Purge }
 
 func (q *request) page(title, nav string, data any) page {
 	return page{
-		Title: title, Nav: nav, Name: q.who.Name, Role: q.who.Role, HasLogin: q.options.Users != "",
+		Title: title, Nav: nav, Name: q.who.Name, Role: q.who.Role, HasLogin: q.options.hasLogin(),
 		Token: q.token(), Store: q.options.Store, Version: cli.Version(), Data: data,
 		Outboxes: q.who.Role > 0 && q.menu.hasOutboxes(q.r.Context(), q.options.Outboxes),
 	}

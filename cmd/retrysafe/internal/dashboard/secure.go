@@ -41,7 +41,7 @@ func (d *Dashboard) secured(pages http.Handler) http.Handler {
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("Cache-Control", "no-store")
-		if d.options.Users == "" && !isLoopback(hostOf(r.Host)) {
+		if !d.options.hasLogin() && !isLoopback(hostOf(r.Host)) {
 			otherName(w, r)
 			return
 		}
@@ -49,15 +49,15 @@ func (d *Dashboard) secured(pages http.Handler) http.Handler {
 	})
 }
 
-// CheckListen refuses an address that other machines can reach, unless there is a file of users.
-func CheckListen(address, users string) error {
+// CheckListen refuses an address that other machines can reach, unless users log in.
+func CheckListen(address string, hasLogin bool) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return cli.Refusef("%q is no address to listen on: write host:port, as in 127.0.0.1:8082", address)
 	}
-	if users == "" && !isLoopback(host) {
-		return cli.Refusef("the dashboard at %s could be used by any client that can reach it: name a file of users, or listen "+
-			"at 127.0.0.1 or localhost. See docs/dashboard.md", address)
+	if !hasLogin && !isLoopback(host) {
+		return cli.Refusef("the dashboard at %s could be used by any client that can reach it: name a file of users or an "+
+			"OpenID provider, or listen at 127.0.0.1 or localhost. See docs/dashboard.md", address)
 	}
 	return nil
 }

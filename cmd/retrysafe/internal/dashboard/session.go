@@ -19,7 +19,8 @@ const (
 // visitor is who sends a request. Without a login a visitor may do everything, and has no name.
 type visitor struct {
 	Name    string
-	Role    Role // 0: not logged in
+	Role    Role   // 0: not logged in
+	id      string // the same for all sessions of a person, whatever the name for people is
 	session string
 }
 
@@ -30,16 +31,18 @@ type sessions struct {
 }
 
 type session struct {
-	name        string
+	id, name    string
+	role        Role      // 0: that of the file as it is now
+	until       time.Time // zero: only sessionTime bounds it
 	began, used time.Time
 }
 
 func (s *session) isOver(now time.Time) bool {
-	return now.Sub(s.began) >= sessionTime || now.Sub(s.used) >= sessionIdle
+	return now.Sub(s.began) >= sessionTime || now.Sub(s.used) >= sessionIdle || !s.until.IsZero() && !now.Before(s.until)
 }
 
 // begin returns the secret of a new session. Of a user with too many sessions, the oldest one ends.
-func (s *sessions) begin(name string) string {
+func (s *sessions) begin(of session) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now, n := time.Now(), 0
@@ -48,7 +51,7 @@ func (s *sessions) begin(name string) string {
 		switch {
 		case other.isOver(now):
 			delete(s.all, id)
-		case other.name == name:
+		case other.id == of.id:
 			if n++; n == 1 || other.began.Before(s.all[oldest].began) {
 				oldest = id
 			}
@@ -61,27 +64,27 @@ func (s *sessions) begin(name string) string {
 	if s.all == nil {
 		s.all = map[[sha256.Size]byte]*session{}
 	}
-	s.all[sha256.Sum256([]byte(secret))] = &session{name, now, now}
+	of.began, of.used = now, now
+	s.all[sha256.Sum256([]byte(secret))] = &of
 	return secret
 }
 
-// nameOf returns the user of a session, or "". A request that a person has made keeps the session alive; those that a
-// page makes by itself do not.
-func (s *sessions) nameOf(secret string, byPerson bool) string {
+// find returns a session. A request that a person has made keeps it alive; those that a page makes by itself do not.
+func (s *sessions) find(secret string, byPerson bool) (of session, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	id, now := sha256.Sum256([]byte(secret)), time.Now()
 	found := s.all[id]
 	switch {
 	case found == nil:
-		return ""
+		return session{}, false
 	case found.isOver(now):
 		delete(s.all, id)
-		return ""
+		return session{}, false
 	case byPerson:
 		found.used = now
 	}
-	return found.name
+	return *found, true
 }
 
 func (s *sessions) end(secret string) {
@@ -90,9 +93,10 @@ func (s *sessions) end(secret string) {
 	delete(s.all, sha256.Sum256([]byte(secret)))
 }
 
-// identify finds out who sends the request. Their role is that of the file as it is now.
+// identify finds out who sends the request. The role of a user of the file is that of the file as it is now, the role of
+// others the one that they had at their login.
 func (q *request) identify(byPerson bool) error {
-	if q.options.Users == "" {
+	if !q.options.hasLogin() {
 		q.who = visitor{Role: Purge}
 		return nil
 	}
@@ -100,8 +104,12 @@ func (q *request) identify(byPerson bool) error {
 	if err != nil {
 		return nil
 	}
-	name := q.sessions.nameOf(cookie.Value, byPerson)
-	if name == "" {
+	of, ok := q.sessions.find(cookie.Value, byPerson)
+	switch {
+	case !ok:
+		return nil
+	case of.role != 0:
+		q.who = visitor{of.name, of.role, of.id, cookie.Value}
 		return nil
 	}
 	users, err := q.users()
@@ -109,8 +117,8 @@ func (q *request) identify(byPerson bool) error {
 		return err
 	}
 	for _, u := range users {
-		if u.name == name {
-			q.who = visitor{Name: name, Role: u.role, session: cookie.Value}
+		if u.name == of.name {
+			q.who = visitor{u.name, u.role, of.id, cookie.Value}
 		}
 	}
 	return nil
@@ -122,7 +130,7 @@ func (q *request) users() ([]user, error) {
 	if err != nil {
 		q.options.Log.Error("dashboard: no user can log in", "error", err)
 		return nil, &fault{
-			http.StatusServiceUnavailable, "The file of users cannot be read", "No user can log in until it can. The log says why.",
+			http.StatusServiceUnavailable, "The file of users cannot be read", "No user with a token can log in until it can. The log says why.",
 		}
 	}
 	return users, nil
@@ -132,7 +140,8 @@ func (q *request) users() ([]user, error) {
 func (q *request) cookie(secret string) *http.Cookie {
 	c := &http.Cookie{
 		Name: cookieName, Value: secret, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode,
-		Secure: q.r.TLS != nil || q.r.Header.Get("X-Forwarded-Proto") == "https", MaxAge: int(sessionTime / time.Second),
+		Secure: q.r.TLS != nil || q.r.Header.Get("X-Forwarded-Proto") == "https" || q.provider.isSecure(),
+		MaxAge: int(sessionTime / time.Second),
 	}
 	if secret == "" {
 		c.MaxAge = -1

@@ -79,11 +79,7 @@ func parseUsers(path, text string) (all []user, err error) {
 			return nil, wrong("write a name, a role and the hash of a token: alice resolve sha256:…")
 		}
 		u := user{name: words[0]}
-		for role := Look; role <= Purge; role++ {
-			if words[1] == role.String() {
-				u.role = role
-			}
-		}
+		u.role, _ = ParseRole(words[1])
 		hash, isHash := strings.CutPrefix(words[2], "sha256:")
 		bytes, err := hex.DecodeString(hash)
 		switch {

@@ -163,6 +163,9 @@ type Record struct {
 	FirstFence int64 `json:"first_fence,omitempty"`
 	// Tags are those by which people find the key.
 	Tags map[string]string `json:"tags,omitempty"`
+	// UpstreamKey is the key that the upstream of a proxy got with the request; empty if the record does not say, or if this
+	// process lacks the secret that the key was made with. Set by Show and List only.
+	UpstreamKey string `json:"upstream_key,omitempty"`
 	// Age counts from the first claim, Ended from the end or the release (0 while it is pending).
 	Age   float64 `json:"age_seconds"`
 	Ended float64 `json:"ended_seconds,omitempty"`

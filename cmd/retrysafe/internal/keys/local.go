@@ -91,7 +91,7 @@ func (l Local) Show(ctx context.Context, look Look) ([]Record, error) {
 		}
 	}
 	for i, r := range found {
-		records[i] = detailed(r, look.Answer)
+		records[i] = l.withUpstreamKey(detailed(r, look.Answer), r)
 	}
 	return records, nil
 }
@@ -211,6 +211,12 @@ func summary(r retrysafe.Record) Record {
 		Fingerprint: algorithm, CompletedUpstream: proxy.IsCompletedUpstream(r.Fingerprint), FirstFence: r.FirstFence,
 		Tags: tagsOf(r), Sightings: sightingsOf(r),
 	}
+}
+
+// withUpstreamKey adds the key that the upstream got. The process must have the secret that it was made with.
+func (l Local) withUpstreamKey(shown Record, r retrysafe.Record) Record {
+	shown.UpstreamKey, _ = proxy.SentUpstreamKey(l.Guard, r)
+	return shown
 }
 
 func tagsOf(r retrysafe.Record) map[string]string {

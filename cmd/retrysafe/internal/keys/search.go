@@ -46,7 +46,7 @@ func (l Local) List(ctx context.Context, q Query) (Page, error) {
 				return Page{}, err
 			}
 		}
-		page.Keys = append(page.Keys, summary(r))
+		page.Keys = append(page.Keys, l.withUpstreamKey(summary(r), r))
 	}
 	if q.Count {
 		page.Counts = l.count(ctx)

@@ -9,7 +9,6 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/dashboard"
-	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/keys"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/outboxcmd"
 )
 
@@ -45,7 +44,7 @@ func (s *service) serveDashboard(w http.ResponseWriter, r *http.Request) {
 // tlsForDashboard returns the TLS of the proxy without certificates of clients, for users who log in. Without a login,
 // the dashboard has names of this machine only, which no certificate is for.
 func (s *service) tlsForDashboard() *tls.Config {
-	if s.tls == nil || !s.config.Dashboard.Users.Set {
+	if s.tls == nil || !s.config.Dashboard.HasLogin() {
 		return nil
 	}
 	return &tls.Config{
@@ -67,12 +66,17 @@ func (s *service) openDashboard(ctx context.Context, store retrysafe.Store, seen
 	if s.dashboard == nil {
 		return func() {}, nil
 	}
+	second, err := dashboard.NewSecondPerson(s.config.Dashboard.SecondPerson.Value, s.config.Dashboard.Proposals.Value)
+	if err != nil {
+		return nil, err
+	}
 	boxes, err := outboxcmd.OpenDatabase(ctx, s.store, s.keys)
 	if err != nil {
 		return nil, err
 	}
 	s.pages.Store(dashboard.New(dashboard.Options{
-		Keys: keys.NewLocal(store, seen.observer), Store: s.store.Name, Users: s.config.Dashboard.Users.Value, Log: s.log,
+		Keys: s.keysOf(store, seen.observer), Store: s.store.Name, Users: s.config.Dashboard.Users.Value,
+		OIDC: s.provider, SecondPerson: second, Log: s.log,
 		Traffic: s.traffic, ConfigFunc: s.effective, Outboxes: boxes, Links: s.config.Dashboard.Links.Value,
 	}))
 	return boxes.Close, nil

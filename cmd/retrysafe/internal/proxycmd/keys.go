@@ -9,6 +9,14 @@ import (
 	"github.com/retrysafe/retrysafe/stores/sqlitestore"
 )
 
+// keysOf returns the keys of the store, for people. It knows the keys that the upstream got.
+func (p *plan) keysOf(store retrysafe.Store, observer retrysafe.Observer) keys.Keys {
+	return keys.Local{
+		Store: store.(retrysafe.Inspector), // each store of this command is one
+		Guard: retrysafe.New(store, retrysafe.Options{Observer: observer, ChildSecret: p.guard.ChildSecret}),
+	}
+}
+
 // serveKeys listens beside a SQLite file for "retrysafe keys", because no other process can open the file meanwhile.
 // It returns the function that stops it. A proxy that cannot listen there works all the same.
 func (p *plan) serveKeys(log *slog.Logger, store retrysafe.Store, observer retrysafe.Observer) (stop func()) {
@@ -23,7 +31,7 @@ func (p *plan) serveKeys(log *slog.Logger, store retrysafe.Store, observer retry
 		return func() {}
 	}
 	server := &http.Server{
-		Handler:           keys.Handler(keys.NewLocal(store, observer)),
+		Handler:           keys.Handler(p.keysOf(store, observer)),
 		ReadHeaderTimeout: p.config.Limits.HeaderTimeout.Value,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}

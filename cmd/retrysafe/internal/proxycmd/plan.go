@@ -25,13 +25,14 @@ import (
 
 // plan is a configuration that has passed every check without side effects.
 type plan struct {
-	config  *config.Config
-	store   store.Ref
-	scope   scopeSettings
-	options proxy.Options
-	guard   retrysafe.Options
-	tls     *tls.Config        // nil: none
-	keyset  *cryptstore.Keyset // nil: nothing is encrypted
+	config   *config.Config
+	store    store.Ref
+	scope    scopeSettings
+	options  proxy.Options
+	guard    retrysafe.Options
+	tls      *tls.Config        // nil: none
+	keyset   *cryptstore.Keyset // nil: nothing is encrypted
+	provider *dashboard.OIDC    // nil: users of the dashboard log in at none
 }
 
 // newPlan checks a configuration. The error has every fault that is found.
@@ -40,7 +41,7 @@ func newPlan(c *config.Config) (*plan, error) {
 		scope: c.Scope.Value, issuer: c.JWT.Issuer.Value, audience: c.JWT.Audience.Value,
 		claim: c.JWT.Claim.Value, same: c.Callers.Names(),
 	}}
-	var noStore, noOptions, noGuard, noTLS, noKeyset error
+	var noStore, noOptions, noGuard, noTLS, noKeyset, noProvider error
 	noUsers := dashboard.CheckUsers(c.Dashboard.Users.Value)
 	p.store, noStore = store.Parse(c.Store.Value)
 	if noStore == nil && c.CompletesUpstream() {
@@ -50,6 +51,7 @@ func newPlan(c *config.Config) (*plan, error) {
 	p.guard, noGuard = c.Guard()
 	p.tls, noTLS = loadTLS(c.TLS)
 	p.keyset, noKeyset = c.Keyset()
+	p.provider, noProvider = c.Dashboard.Provider()
 	if noOptions == nil && noGuard == nil {
 		// This proxy serves nothing. Making it checks the routes.
 		guard, o := retrysafe.New(nil, p.guard), p.options
@@ -58,7 +60,7 @@ func newPlan(c *config.Config) (*plan, error) {
 		o.Observation = httpsafe.NewObservation(guard, httpsafe.ObservationOptions{})
 		_, noOptions = proxy.New(guard, func(*http.Request) (string, error) { return "", nil }, o)
 	}
-	if err := errors.Join(checkScope(c), noOptions, noGuard, noTLS, noKeyset, noUsers); err != nil {
+	if err := errors.Join(checkScope(c), noOptions, noGuard, noTLS, noKeyset, noUsers, noProvider); err != nil {
 		return nil, errors.Join(noStore, cli.Refuse(err))
 	}
 	if noStore == nil {
