@@ -35,16 +35,16 @@ var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 // charge sends an order with its key, first to the first URL, until it has a final answer.
 // wait is how long it waits for the first answer. It waits longer for later ones, and pauses longer before each: a
 // request starts a process, and on a machine that is too slow for them more requests would leave less for each.
-// With leaves, an answer 202 is the end too: the client never asks again.
+// With leaves, an answer 202 is the end too: the client never asks again. prefer is what Prefer says.
 func charge(
-	ctx context.Context, order string, wait time.Duration, leaves bool, urls ...func() string,
+	ctx context.Context, order string, wait time.Duration, leaves bool, prefer string, urls ...func() string,
 ) (a answer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for try := 0; ; try++ {
 		again, last := time.Duration(0), err
 		slower := min(try, 4)
-		a, again, err = attempt(ctx, order, wait<<slower, urls[try%len(urls)]())
+		a, again, err = attempt(ctx, order, wait<<slower, urls[try%len(urls)](), prefer)
 		switch {
 		case ctx.Err() != nil:
 			return a, fmt.Errorf("order %s has no final answer after %d attempts: %w", order, try, last)
@@ -63,7 +63,9 @@ func charge(
 }
 
 // attempt sends an order once. again is how long to wait before the next attempt; 0 if the answer is final.
-func attempt(ctx context.Context, order string, wait time.Duration, url string) (a answer, again time.Duration, err error) {
+func attempt(
+	ctx context.Context, order string, wait time.Duration, url, prefer string,
+) (a answer, again time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/charges",
@@ -74,6 +76,9 @@ func attempt(ctx context.Context, order string, wait time.Duration, url string) 
 	request.Header.Set("Authorization", "Bearer buyer")
 	request.Header.Set("Idempotency-Key", order)
 	request.Header.Set("Content-Type", "application/json")
+	if prefer != "" {
+		request.Header.Set("Prefer", prefer)
+	}
 	response, err := client.Do(request)
 	if err != nil {
 		return a, 0, err

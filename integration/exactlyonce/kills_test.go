@@ -290,6 +290,9 @@ func (s *stand) hitWaiting(victim, table, boundary string, strike func(proceed f
 	var answers []chan struct{}
 	for _, v := range s.services {
 		o := s.begin(v, victim, boundary)
+		if boundary == unaccepted {
+			o.prefer = "respond-async" // what is acknowledged too early is acknowledged before the strike
+		}
 		all, answers = append(all, o), append(answers, o.start(s.Context()))
 	}
 	for late, waiting := time.Now().Add(patience), 0; waiting < len(all); {

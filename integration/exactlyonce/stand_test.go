@@ -124,6 +124,7 @@ type op struct {
 	err     error
 	// leaves says that the client does not ask again once its request was accepted, and accepted that it was.
 	leaves, accepted bool
+	prefer           string // what Prefer says
 }
 
 // begin makes a new order.
@@ -142,7 +143,7 @@ func (s *stand) begin(v *service, victim, boundary string) *op {
 // closed when the final answer is there.
 func (o *op) run(ctx context.Context, answered chan<- struct{}) {
 	defer close(answered)
-	a, err := charge(ctx, o.order, attemptTimeout, o.leaves, o.service.urls()...)
+	a, err := charge(ctx, o.order, attemptTimeout, o.leaves, o.prefer, o.service.urls()...)
 	switch o.err = err; {
 	case err == nil && a.code == http.StatusAccepted:
 		o.accepted = true
