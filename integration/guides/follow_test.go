@@ -47,7 +47,8 @@ var all = []guide{
 //
 // Seen to fail with an option of curl misspelled, with --role left out of `migrate up` in docs/postgres.md, with
 // another status line on a page, with listen left out of the file in the proxy's guide, and with log.Fatal in place
-// of the clean shutdown in the program of the library's guide; with safe taken out of the README's program.
+// of the clean shutdown in the program of the library's guide; with safe taken out of the README's program; with accept:
+// inbox taken out of the file in docs/receiving-webhooks.md.
 func TestGuidesWorkAsWritten(t *testing.T) {
 	machine := newMachine(t)
 	for _, g := range all {
