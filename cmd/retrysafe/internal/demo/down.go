@@ -33,14 +33,14 @@ func apiDown(ctx context.Context, a *act) error {
 		if err != nil {
 			return err
 		}
-		if made := a.made(rows); made >= len(a.intents) {
-			break
+		if a.made(rows) >= len(a.intents) {
+			a.conclude("The proxy has delivered each event, %v after the start of the API.",
+				time.Since(began).Round(100*time.Millisecond))
+			return nil
 		}
 		pause(ctx, 20*time.Millisecond)
 	}
-	a.conclude("The proxy has delivered each event once, %v after the start of the API.",
-		time.Since(began).Round(100*time.Millisecond))
-	return nil
+	return nil // the verdict says what is missing
 }
 
 // made counts the charges of the scene's intents.
