@@ -22,7 +22,7 @@ type Options struct {
 	// acknowledged, such as the number of an order: a later one waits until an earlier one has ended, or was dropped. A
 	// request that lacks it is delivered on its own. Default: requests are delivered in no particular order.
 	Order httpsafe.TagPlace
-	// KeepHeaders are fields that are saved although they hold credentials: "Authorization", "Cookie",
+	// KeepHeaders are fields that are saved although they hold credentials: "Authorization", "X-Api-Key", "Cookie",
 	// "Proxy-Authorization". Default: none.
 	KeepHeaders []string
 

@@ -40,7 +40,7 @@ const AcceptedHeader = "Retrysafe-Accepted"
 var unsaved = []string{
 	"Connection", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Http2-Settings",
 	"Content-Length", "Expect", "Prefer", AcceptedHeader, DeliverAtHeader,
-	"Authorization", "Cookie", "Proxy-Authenticate", "Proxy-Authorization",
+	"Authorization", "X-Api-Key", "Cookie", "Proxy-Authenticate", "Proxy-Authorization",
 }
 
 // message returns the message that a request is saved as.

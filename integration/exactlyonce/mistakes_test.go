@@ -37,7 +37,7 @@ func TestMistakesChargeNothingTwice(t *testing.T) {
 		var charged int
 		var answers []answer
 		for late := time.Now().Add(patience); len(answers) < 3; {
-			a, _, err := attempt(t.Context(), o.order, attemptTimeout, v.proxies[0].address())
+			a, _, err := attempt(t.Context(), o.order, attemptTimeout, v.proxies[0].address(), "")
 			if err == nil && a.code != http.StatusServiceUnavailable { // on a busy machine, a process may start too late
 				answers = append(answers, a)
 			} else if time.Now().After(late) {

@@ -33,18 +33,22 @@ var all = []guide{
 	},
 	{name: "README", pages: []step{{"../README", "readme"}}},
 	{name: "library", pages: []step{{"getting-started-library", "library"}}},
-	{name: "exactly once", database: true, pages: []step{{"exactly-once", "once"}}},
+	{
+		name: "exactly once, then webhooks", database: true,
+		pages: []step{{"exactly-once", "once"}, {"receiving-webhooks", "webhooks"}},
+	},
 	{name: "Go and PostgreSQL", database: true, pages: []step{{"getting-started-postgres-go", "go"}}},
 }
 
 // A new user on a new machine follows the guides: the test runs each command and saves each file as shown, and
-// compares the output with the guide. The machine has Go, curl, psql and an empty module cache; the modules of this
-// repository come from the files that `make pack` writes. Only the ports are replaced, so that tests can run
-// concurrently. The README's first program is followed, too.
+// compares the output with the guide. The machine has Go, curl, psql, Python with psycopg and an empty module cache; the
+// modules of this repository come from the files that `make pack` writes. Only the ports are replaced, so that tests
+// can run concurrently. The README's first program is followed, too.
 //
 // Seen to fail with an option of curl misspelled, with --role left out of `migrate up` in docs/postgres.md, with
 // another status line on a page, with listen left out of the file in the proxy's guide, and with log.Fatal in place
-// of the clean shutdown in the program of the library's guide; with safe taken out of the README's program.
+// of the clean shutdown in the program of the library's guide; with safe taken out of the README's program; with accept:
+// inbox taken out of the file in docs/receiving-webhooks.md.
 func TestGuidesWorkAsWritten(t *testing.T) {
 	machine := newMachine(t)
 	for _, g := range all {
@@ -68,7 +72,10 @@ type machine struct{ environment []string }
 // newMachine packs the working tree, and returns a machine of a new user.
 func newMachine(t *testing.T) machine {
 	t.Helper()
-	home, packed := t.TempDir(), t.TempDir()
+	home, packed, programs := t.TempDir(), t.TempDir(), t.TempDir()
+	if err := os.Symlink(servers.PythonWith(t, "psycopg"), filepath.Join(programs, "python3")); err != nil {
+		t.Fatal(err)
+	}
 	pack := exec.CommandContext(t.Context(), "make", "-s", "-C", "../..", "pack", "DIR="+packed)
 	if out, err := pack.CombinedOutput(); err != nil {
 		t.Fatalf("make pack: %v\n%s", err, out)
@@ -81,7 +88,7 @@ func newMachine(t *testing.T) machine {
 	}
 	return machine{environment: []string{
 		"HOME=" + home, "GOPATH=" + filepath.Join(home, "go"),
-		"PATH=" + filepath.Join(home, "go", "bin") + ":" + os.Getenv("PATH"),
+		"PATH=" + filepath.Join(home, "go", "bin") + ":" + programs + ":" + os.Getenv("PATH"),
 		"GOPROXY=" + strings.Join(proxies, ","), "GOSUMDB=off", "GOWORK=off", "GOTOOLCHAIN=local",
 		"GOFLAGS=-trimpath -modcacherw",
 		"CGO_ENABLED=0", // as in the tests of internal/release, so that one build serves both
@@ -102,7 +109,7 @@ func goEnv(t *testing.T, name string) string {
 func freePorts(t *testing.T) map[string]string {
 	t.Helper()
 	ports := map[string]string{}
-	for _, port := range []string{"3000", "8080", "8081", "8082"} {
+	for _, port := range []string{"3000", "3001", "8080", "8081", "8082"} {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)

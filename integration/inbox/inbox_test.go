@@ -255,7 +255,7 @@ func TestTheRequestAsItCame(t *testing.T) {
 		if err != nil {
 			k.Fatal(err)
 		}
-		k.post(string(body), "X-Many: a, b", "X-Many: c", "Authorization: Bearer secret", "Cookie: session=1", "Stripe-Signature: t=1,v1=f",
+		k.post(string(body), "X-Many: a, b", "X-Many: c", "Authorization: Bearer secret", "X-Api-Key: secret", "Cookie: session=1", "Stripe-Signature: t=1,v1=f",
 			"Connection: keep-alive").want(202)
 		k.post(`{"id":2}`, "X-Bad: \xff").wantCode(400, "header-refused")
 		k.run()
@@ -265,7 +265,7 @@ func TestTheRequestAsItCame(t *testing.T) {
 			k.Errorf("X-Many is %q", many)
 		}
 		for name, want := range map[string]string{
-			"Authorization": "", "Connection": "", "Cookie": "session=1", "Stripe-Signature": "t=1,v1=f",
+			"Authorization": "", "X-Api-Key": "", "Connection": "", "Cookie": "session=1", "Stripe-Signature": "t=1,v1=f",
 		} {
 			if value := r.Header.Get(name); value != want {
 				k.Errorf("%s is %q, want %q", name, value, want)

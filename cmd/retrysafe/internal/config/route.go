@@ -164,14 +164,14 @@ type Deliver struct {
 	MaxDelay Setting[time.Duration] `yaml:"max_delay" default:"1h" sets:"MaxDelay"`
 	// Concurrency is how many requests of the route one proxy delivers at once.
 	Concurrency Setting[int] `yaml:"concurrency" default:"16" sets:"Concurrency"`
-	// KeepHeaders are headers that are stored although they hold credentials: `Authorization`, `Cookie`. Default: the
-	// upstream does not get them.
+	// KeepHeaders are headers that are stored although they hold credentials: `Authorization`, `X-Api-Key`, `Cookie`.
+	// Default: the upstream does not get them.
 	KeepHeaders Setting[[]string] `yaml:"keep_headers" form:"field name" sets:"KeepHeaders"`
 	// MaxWaiting is how many requests of the route may wait; what comes beyond gets 503.
 	MaxWaiting Setting[int] `yaml:"max_waiting" default:"100000" sets:"MaxWaiting"`
 	// MaxPerCaller is how many requests of one caller may wait; what comes beyond gets 429.
 	MaxPerCaller Setting[int] `yaml:"max_per_caller" default:"10000" sets:"MaxPerCaller"`
-	// MaxBytes is how many bytes of bodies may wait; what comes beyond gets 503.
+	// MaxBytes is how many bytes of bodies and headers may wait; what comes beyond gets 503.
 	MaxBytes Setting[int64] `yaml:"max_bytes" default:"1GiB" sets:"MaxBytes"`
 	// MaxSchedule is how far ahead a client may have its request delivered, with a header such as
 	// `Retrysafe-Deliver-At: 2030-01-31T18:00:00Z`. Default: such requests are refused.

@@ -116,7 +116,7 @@ func (a *act) sendAtOnce(ctx context.Context, c charge, n int) []reply {
 
 // String names the kind for people.
 func (k kind) String() string {
-	return [...]string{"lost", "executed", "replayed", "refused"}[k]
+	return [...]string{"lost", "executed", "accepted", "replayed", "refused"}[k]
 }
 
 // pause waits for d, or until ctx ends.

@@ -23,7 +23,7 @@ const (
 const chargeKeyHeader = "Charge-Key"
 
 // bank is the payments API that needs protection: every request to POST /charges takes money, as every one to the
-// slow POST /charges/slow does. POST /v2/charges is safer, as many real APIs are: it makes one charge per Charge-Key.
+// slow POST /charges/slow does, and every event of a shop to POST /events. POST /v2/charges is safer, as many real APIs are: it makes one charge per Charge-Key.
 type bank struct {
 	ledger  *ledger
 	running sync.WaitGroup
@@ -45,6 +45,7 @@ func (b *bank) handler() http.Handler {
 	mux.HandleFunc("GET /charges/{id}", b.show)
 	mux.HandleFunc("POST /charges", func(w http.ResponseWriter, r *http.Request) { b.charge(w, r, "", b.pace()) })
 	mux.HandleFunc("POST /charges/slow", func(w http.ResponseWriter, r *http.Request) { b.charge(w, r, "", slowBank) })
+	mux.HandleFunc("POST /events", func(w http.ResponseWriter, r *http.Request) { b.charge(w, r, "", b.pace()) })
 	mux.HandleFunc("POST /v2/charges", func(w http.ResponseWriter, r *http.Request) {
 		b.charge(w, r, r.Header.Get(chargeKeyHeader), b.pace())
 	})

@@ -17,7 +17,7 @@ import (
 
 // charge is one payment that a customer intends, however often the request is sent.
 type charge struct {
-	path     string // "/charges" or "/v2/charges"
+	path     string // "/charges", "/v2/charges" or "/events"
 	customer string
 	key      string
 	order    string
@@ -111,6 +111,7 @@ type kind int
 const (
 	lost     kind = iota // no answer
 	executed             // the API's own answer to this request
+	accepted             // the proxy's answer to a request that it is going to deliver
 	replayed             // the API's answer to an earlier request
 	refused              // the proxy's refusal
 )
@@ -123,6 +124,8 @@ func (r reply) kind() kind {
 		return refused
 	case r.header.Get("Idempotent-Replayed") == "true":
 		return replayed
+	case r.status == http.StatusAccepted:
+		return accepted
 	}
 	return executed
 }

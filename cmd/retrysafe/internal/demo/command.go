@@ -26,7 +26,7 @@ type Cmd struct {
 func (Cmd) Help() string {
 	return `The demo runs a small payments API behind a proxy and shows what can go wrong: twenty clients at once, a
 client that hangs up, a lost answer, a changed request, another caller with the same key, a kill -9 in
-mid-charge. At the end it counts the charges.
+mid-charge, an API that is down while events arrive. At the end it counts the charges.
 
 It needs only this program: the API, the proxy and the clients use free ports of 127.0.0.1 and a temporary
 directory, which is removed at the end. After the verdict the API and the proxy run until Ctrl-C, and the demo

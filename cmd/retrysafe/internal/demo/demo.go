@@ -6,7 +6,7 @@
 //	command.go  the command line, and store.go the schema of --store
 //	demo.go     Run: the order of everything, and the directory with the files
 //	stage.go    the API, the proxy and the client that all scenes use
-//	scenes.go   the scenes, and crash.go those that kill the proxy; act.go is what they are written with
+//	scenes.go   the scenes, crash.go those that kill the proxy, and down.go the one without the API; act.go is what they are written with
 //	once.go     the scenes that kill a service; service.go runs it, and its programs are in the folder service
 //	bank.go     the payments API, over the charges in ledger.go
 //	process.go  the proxy's process, over child.go; client.go the clients
@@ -55,6 +55,7 @@ type Store struct {
 	Name     string          // to show
 	URL      string          // to use; may hold a password
 	Postgres *store.Postgres // nil: the keys are elsewhere
+	Inbox    bool            // requests can wait there
 }
 
 var (

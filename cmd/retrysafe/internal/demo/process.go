@@ -26,6 +26,13 @@ routes:
     upstream_key: Charge-Key #   with the same key, in this header
 `
 
+// inboxConfiguration is more of the file, for stores in which requests can wait.
+const inboxConfiguration = `  POST /events:              # acknowledged when it is on disk, and then delivered,
+    accept: inbox            #   also if the API is down meanwhile
+    deliver:
+      keep_headers: [Authorization] # who sent it: the API reads that here
+`
+
 // process is the proxy as a process of the operating system, which can be killed.
 type process struct {
 	binary        string

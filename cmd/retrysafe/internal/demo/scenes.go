@@ -23,6 +23,7 @@ func scenes() []scene {
 		{"Same key, another caller", otherCaller},
 		{"kill -9 of the proxy", killPlain},
 		{"kill -9, API knows keys", killKeyed},
+		{apiDownName, apiDown},
 	}
 }
 

@@ -33,5 +33,5 @@ func (d Cmd) openStore(ctx context.Context) (keys Store, drop func() error, err 
 	if d.Keep != "" {
 		drop = func() error { return nil }
 	}
-	return Store{Name: ref.Name, URL: ref.URL, Postgres: ref.Postgres}, drop, nil
+	return Store{Name: ref.Name, URL: ref.URL, Postgres: ref.Postgres, Inbox: ref.Postgres != nil || ref.MySQL != nil}, drop, nil
 }

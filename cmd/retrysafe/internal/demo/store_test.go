@@ -30,7 +30,7 @@ func TestDemoOnPostgres(t *testing.T) {
 	if code := d.exitCode(); code != cli.ExitOK {
 		t.Fatalf("exit code %d, want 0\n%s\n%s", code, output, d.errors.String())
 	}
-	if !regexp.MustCompile(`(?m)^   Sum .* 11 of 11  ok$`).MatchString(output) {
+	if !regexp.MustCompile(`(?m)^   Sum .* 14 of 14  ok$`).MatchString(output) {
 		t.Errorf("no right sum in\n%s", output)
 	}
 	for line := range strings.Lines(output) {
@@ -71,7 +71,7 @@ func TestDemoOnPostgresKeepsItsSchemaIfAsked(t *testing.T) {
 	d.Signal(d.command.Process.Pid, syscall.SIGINT)
 	output += d.rest()
 	clitest.Want(t, "exit code", d.exitCode(), cli.ExitOK)
-	clitest.WantText(t, "output", strings.Join(strings.Fields(output), " "), "The keys are in postgres://", "9 of 9 ok",
+	clitest.WantText(t, "output", strings.Join(strings.Fields(output), " "), "The keys are in postgres://", "12 of 12 ok",
 		"Left out: the scenes with a service", "apt-get install python3-psycopg")
 	clitest.Want(t, "schemas afterwards", pg.PsqlAt(t, url, demoSchemas), "1")
 }

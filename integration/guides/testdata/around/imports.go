@@ -41,6 +41,7 @@ import (
 	"github.com/retrysafe/retrysafe/httpkey"
 	"github.com/retrysafe/retrysafe/httpsafe"
 	"github.com/retrysafe/retrysafe/httpsafe/signature"
+	"github.com/retrysafe/retrysafe/inbox"
 	"github.com/retrysafe/retrysafe/observe/otelsafe"
 	"github.com/retrysafe/retrysafe/outbox"
 	"github.com/retrysafe/retrysafe/outbox/webhook"
