@@ -68,7 +68,8 @@ func (d *Database) Inbox(ctx context.Context, secret []byte) (*outbox.Outbox, er
 		return nil, err
 	}
 	if _, err := box.Migrate(ctx); err != nil {
-		return nil, fmt.Errorf("the inbox: %w", explain(d.store, err))
+		return nil, fmt.Errorf("the table of the inbox: %w; if this role may not make or use it, make it as its owner with "+
+			"retrysafe outbox migrate --table %s --store …, and grant the rights that docs/inbox.md names", explain(d.store, err), InboxTable)
 	}
 	return box, nil
 }
