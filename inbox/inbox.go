@@ -188,12 +188,16 @@ func (in *Inbox) delayOf(values []string) (time.Duration, error) {
 // Waiting implements [httpsafe.Inbox].
 func (in *Inbox) Waiting(ctx context.Context, d retrysafe.Digest) (w httpsafe.WaitingRequest, ok bool, err error) {
 	all, err := in.box.Status(ctx, d.String())
-	if err != nil || len(all) == 0 || all[0].State == outbox.Sent {
+	if err != nil || len(all) == 0 {
 		return w, false, err
 	}
 	s := all[0]
+	isCanceled := s.State == outbox.Sent && s.Error != "" // by an operator: see outbox.Cancel
+	if s.State == outbox.Sent && !isCanceled {
+		return w, false, nil
+	}
 	return httpsafe.WaitingRequest{
-		Scope: s.Header[scopeName], Tries: s.Try, In: s.Delay, GivenUp: s.State == outbox.Dead,
+		Scope: s.Header[scopeName], Tries: s.Try, In: s.Delay, GivenUp: s.State == outbox.Dead || isCanceled,
 	}, true, nil
 }
 

@@ -27,6 +27,8 @@ type Database struct {
 type Box struct {
 	*outbox.Outbox
 	Name string
+	// IsInbox says that its messages are requests which a proxy has accepted.
+	IsInbox bool
 }
 
 // OpenDatabase opens the database of a store. It returns nil if no outbox can be there, because the store is in memory,
@@ -43,6 +45,28 @@ func OpenDatabase(ctx context.Context, ref store.Ref) (*Database, error) {
 	return &Database{ref, db}, nil
 }
 
+// OpenInbox opens the outbox of the accepted requests for a command, which does not make its table. It returns what
+// closes it, and what explains its errors.
+func OpenInbox(ctx context.Context, ref store.Ref) (box *outbox.Outbox, closeBox func(), explained func(error) error, err error) {
+	d, err := OpenDatabase(ctx, ref)
+	if err == nil && d == nil {
+		err = cli.Refusef("store %s: an inbox is in a store on PostgreSQL, MySQL, MariaDB or SQLite", ref.Name)
+	}
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if box, err = d.inbox(); err != nil {
+		d.Close()
+		return nil, nil, nil, err
+	}
+	return box, d.Close, func(err error) error {
+		if lacksTable(err) {
+			return fmt.Errorf("store %s has no inbox: a proxy makes it when it starts with accept: inbox", ref.Name)
+		}
+		return explain(ref, err)
+	}, nil
+}
+
 // InboxTable is the name of the table in which the proxy keeps accepted requests.
 const InboxTable = "retrysafe_inbox"
 
@@ -53,11 +77,7 @@ func (d *Database) Inbox(ctx context.Context) (*outbox.Outbox, error) {
 		return nil, errors.New("the store has no database for an inbox")
 	}
 	d.db.SetMaxOpenConns(inboxConnections)
-	o := outbox.Options{Table: InboxTable}
-	if p := d.store.Postgres; p != nil {
-		o.Schema = p.Param("schema")
-	}
-	box, err := outbox.New(d.db.DB, dialectOf(d.store), o)
+	box, err := d.inbox()
 	if err != nil {
 		return nil, err
 	}
@@ -65,6 +85,14 @@ func (d *Database) Inbox(ctx context.Context) (*outbox.Outbox, error) {
 		return nil, fmt.Errorf("the inbox: %w", explain(d.store, err))
 	}
 	return box, nil
+}
+
+func (d *Database) inbox() (*outbox.Outbox, error) {
+	o := outbox.Options{Table: InboxTable}
+	if p := d.store.Postgres; p != nil {
+		o.Schema = p.Param("schema")
+	}
+	return outbox.New(d.db.DB, dialectOf(d.store), o)
 }
 
 // inboxConnections is how many connections a proxy uses for its inbox: one saves, and each route takes and settles.
@@ -95,7 +123,7 @@ func (d *Database) Find(ctx context.Context) (all []Box, err error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, Box{box, nameOf(o)})
+		all = append(all, Box{box, nameOf(o), o.Table == InboxTable})
 	}
 	return all, nil
 }
