@@ -162,13 +162,28 @@ func (q *request) settleRequest(ctx context.Context, b outboxcmd.Box, l outbox.L
 	about.Digest = l.Key
 	do := func(ctx context.Context) (fmt.Stringer, error) { return inboxcmd.Drop(ctx, b.Outbox, about) }
 	if d.Action == redeliver {
-		do = func(ctx context.Context) (fmt.Stringer, error) {
-			return inboxcmd.Redeliver(ctx, b.Outbox, q.keys, about)
-		}
+		do = func(ctx context.Context) (fmt.Stringer, error) { return q.redeliverRequest(ctx, b, about) }
 	}
 	done, err := ofOutbox(ctx, do)
 	if err != nil {
 		return "", err
 	}
 	return sentence(done.String()), nil
+}
+
+// redeliverRequest needs the role that reopens keys if the key has to be reopened.
+func (q *request) redeliverRequest(ctx context.Context, b outboxcmd.Box, d keys.Decision) (fmt.Stringer, error) {
+	preview := d
+	preview.DryRun = true
+	would, err := inboxcmd.Redeliver(ctx, b.Outbox, q.keys, preview)
+	switch {
+	case err != nil:
+		return would, err
+	case would.Reopened && q.who.Role < Purge:
+		return would, &keys.Error{Code: keys.CodeEnded, Message: fmt.Sprintf("the key %s has ended, and has to be reopened before "+
+			"its request can run again. You have the role %s; this needs %s. Nothing was changed", d.Digest, q.who.Role, Purge)}
+	case d.DryRun:
+		return would, nil
+	}
+	return inboxcmd.Redeliver(ctx, b.Outbox, q.keys, d)
 }
