@@ -265,8 +265,8 @@ func TestMaxAge(t *testing.T) {
 // What is canceled is not sent and stays known, and what was sent can be sent again; what a relay has taken, and other
 // topics, are left alone. Stats of a topic are those of both halves.
 //
-// Seen to fail with the owner not looked at in cancel.sql, with Drop in the place of Cancel (the message was new again),
-// with the state left out of redeliver.sql, and with known left out of StatsByTopic.
+// Seen to fail with the owner not looked at in cancel.sql, with rows deleted there (the message was new again), with the
+// state left out of redeliver.sql, and with known left out of StatsByTopic.
 func TestCancelAndResend(t *testing.T) {
 	everywhere(t, func(k *kit) {
 		other := entry("other", "1")
@@ -283,13 +283,14 @@ func TestCancelAndResend(t *testing.T) {
 		n, err := k.box.Cancel(k.Context(), "the order is gone", "canceled")
 		want("cancel", n, err, 1)
 		begun, goOn := make(chan struct{}), make(chan struct{})
+		hasBegun := sync.OnceFunc(func() { close(begun) })
 		var again atomic.Int64
 		told, stop := k.relay(outbox.Each(4, func(_ context.Context, d outbox.Delivery) error {
 			switch d.Key {
 			case "dead":
 				return outbox.Permanent(errors.New("no such order"))
 			case "taken":
-				close(begun)
+				hasBegun()
 				<-goOn
 			case "sent":
 				again.Add(1)

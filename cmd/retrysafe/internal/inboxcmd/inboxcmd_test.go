@@ -244,7 +244,8 @@ func TestAnUnknownOutcomeIsDecidedFirst(t *testing.T) {
 // A dropped request is not delivered, also if its client sends it again, and holds up no others. A paused route delivers
 // nothing, and its requests can be dropped.
 //
-// Seen to fail with outbox.Drop for dead and pending ones in the place of Cancel: the repetition was delivered.
+// Seen to fail with rows deleted in the outbox's cancel.sql, so that the repetition was accepted as a new request, and with
+// isCanceled not looked at in Inbox.Waiting.
 func TestDrop(t *testing.T) {
 	everywhere(t, func(k *kit) {
 		k.must("pause", route)

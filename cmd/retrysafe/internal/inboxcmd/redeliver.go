@@ -69,7 +69,8 @@ type redeliverCmd struct {
 
 // Help says what happens a second time.
 func (redeliverCmd) Help() string {
-	return `A dead request is queued again, with all its tries. What is known of its key decides what else happens:
+	return `A dead request is queued again, with all its tries; one that is older than "for" of its route becomes dead again when
+the next try fails. What is known of its key decides what else happens:
 
     no attempt has ended the key                nothing else
     the key has ended, as with a 4xx            it is reopened first, as by keys reopen: otherwise the delivery
