@@ -193,7 +193,8 @@ func (c statsCmd) Run(s *cli.Streams) error {
 			return err
 		}
 		for _, route := range paused {
-			stats[route] = stats[route] // one that nothing waits for is shown too
+			n := stats[route] // one that nothing waits for is shown too
+			stats[route] = n
 		}
 		table := cli.NewTable(s.Out, c.JSON, "ROUTE", "WAITING", "DUE", "BEING DELIVERED", "OLDEST", "DEAD", "PAUSED")
 		for _, route := range slices.Sorted(maps.Keys(stats)) {

@@ -212,8 +212,8 @@ func (c sendCmd) await(ctx context.Context, s *cli.Streams, location string, hea
 	}
 	ctx, stop := context.WithTimeout(ctx, c.Wait)
 	defer stop()
-	last := "it is accepted"
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
+		last := ""
 		state, err := ask(ctx, location, header)
 		switch {
 		case err != nil:
