@@ -188,11 +188,15 @@ func (in *Inbox) delayOf(values []string) (time.Duration, error) {
 // Waiting implements [httpsafe.Inbox].
 func (in *Inbox) Waiting(ctx context.Context, d retrysafe.Digest) (w httpsafe.WaitingRequest, ok bool, err error) {
 	s, ok, err := in.box.Message(ctx, d.String())
-	if err != nil || !ok || s.State == outbox.Sent {
+	if err != nil || !ok {
 		return w, false, err
 	}
+	isCanceled := s.State == outbox.Sent && s.Error != "" // by an operator: see outbox.Cancel
+	if s.State == outbox.Sent && !isCanceled {
+		return w, false, nil
+	}
 	return httpsafe.WaitingRequest{
-		Scope: s.Header[scopeName], Tries: s.Try, In: s.Delay, GivenUp: s.State == outbox.Dead,
+		Scope: s.Header[scopeName], Tries: s.Try, In: s.Delay, GivenUp: s.State == outbox.Dead || isCanceled,
 	}, true, nil
 }
 

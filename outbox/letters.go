@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -72,16 +73,29 @@ func (b *Outbox) letter(scanner interface{ Scan(into ...any) error }, bodies boo
 // Redeliver makes dead letters pending again, under their old keys and with a full number of tries. It returns how
 // many letters it changed; keys of messages that are not dead are ignored.
 func (b *Outbox) Redeliver(ctx context.Context, keys ...string) (int, error) {
-	return b.onDead(ctx, "redeliver", b.sql.redeliver, keys)
+	return b.onKeys(ctx, "redeliver", b.sql.redeliver, keys, dead)
+}
+
+// Resend is Redeliver for messages that were sent, or ended by Cancel, and that have not been swept. Receivers recognise
+// a key that they still keep. It returns how many messages it changed.
+func (b *Outbox) Resend(ctx context.Context, keys ...string) (int, error) {
+	return b.onKeys(ctx, "resend", b.sql.redeliver, keys, sent)
+}
+
+// Cancel ends messages that were not sent: dead letters, and pending ones that no relay has taken. Unlike those of Drop
+// they stay known for RelayOptions.Retention, so that Put does not save them again. Their Status is Sent with an Error,
+// which is the reason. Cancel returns how many messages it ended; others are ignored.
+func (b *Outbox) Cancel(ctx context.Context, reason string, keys ...string) (int, error) {
+	return b.onKeys(ctx, "cancel", b.sql.cancel, keys, errorText(errors.New(cmp.Or(reason, "canceled"))))
 }
 
 // Drop deletes dead letters, which are then never sent. It returns how many letters it deleted; keys of messages that
 // are not dead are ignored.
 func (b *Outbox) Drop(ctx context.Context, keys ...string) (int, error) {
-	return b.onDead(ctx, "drop", b.sql.drop, keys)
+	return b.onKeys(ctx, "drop", b.sql.drop, keys)
 }
 
-func (b *Outbox) onDead(ctx context.Context, what string, s statement, keys []string) (int, error) {
+func (b *Outbox) onKeys(ctx context.Context, what string, s statement, keys []string, more ...any) (int, error) {
 	if keys == nil {
 		keys = []string{}
 	}
@@ -89,7 +103,7 @@ func (b *Outbox) onDead(ctx context.Context, what string, s statement, keys []st
 	if err != nil {
 		return 0, err
 	}
-	n, err := b.run(ctx, s, string(list))
+	n, err := b.run(ctx, s, append([]any{string(list)}, more...)...)
 	if err != nil {
 		return 0, fmt.Errorf("outbox: %s: %w", what, err)
 	}

@@ -33,8 +33,8 @@ type State int
 // The states of a message.
 const (
 	Pending State = pending // not sent yet
-	Sent    State = sent
-	Dead    State = dead // a dead letter: see Letter
+	Sent    State = sent    // or ended by Cancel
+	Dead    State = dead    // a dead letter: see Letter
 )
 
 // String returns "pending", "sent" or "dead".
@@ -60,7 +60,8 @@ type Status struct {
 	// Delay is the time until a pending message is due, or until its lease ends; 0 if it is due. EndedFor is the time since
 	// a message was sent or became a dead letter.
 	Delay, EndedFor time.Duration
-	// Error is the error text of the last try; empty if none has failed.
+	// Error is the error text of the last try; empty if none has failed, or the message was sent. Of a message that Cancel
+	// has ended it is the reason.
 	Error string
 	// New says that the call to Put which returned this has saved the message, and Taken that another message has the key.
 	New, Taken bool

@@ -35,6 +35,7 @@ type statements struct {
 	put, status, list, message    statement
 	waiting                       statement
 	pause, resume, paused         statement
+	cancel, topics                statement
 
 	grants     string // of the functions that save; empty if there are none
 	migrations []Migration
@@ -114,6 +115,7 @@ func newStatements(d Dialect, o Options) (*statements, error) {
 		stats: with("stats"), held: with("held"), sweep: with("sweep"),
 		put: with("put"), status: with("status"), list: with("list"), message: with("message"), waiting: with("waiting"),
 		pause: with("pause"), resume: with("resume"), paused: with("paused"),
+		cancel: with("cancel"), topics: with("topics"),
 		migrations: newMigrations(d, names),
 	}
 	if d == PostgreSQL {

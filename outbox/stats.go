@@ -36,6 +36,33 @@ func (b *Outbox) Stats(ctx context.Context) (s Stats, err error) {
 	return s, nil
 }
 
+// StatsByTopic counts as Stats does, for each topic that has pending messages or dead letters.
+func (b *Outbox) StatsByTopic(ctx context.Context) (map[string]Stats, error) {
+	rows, err := query(ctx, b.db, b.sql.topics)
+	if err != nil {
+		return nil, fmt.Errorf("outbox: stats: %w", err)
+	}
+	defer rows.Close()
+	all := map[string]Stats{}
+	for rows.Next() {
+		var topic []byte
+		var s Stats
+		var oldest int64
+		if err := rows.Scan(&topic, &s.Pending, &s.Due, &s.InFlight, &oldest, &s.MostTries, &s.Dead); err != nil {
+			return nil, fmt.Errorf("outbox: stats: %w", err)
+		}
+		known := all[string(topic)] // the two rows of a topic, in which the other half is 0
+		s.Pending, s.Due, s.InFlight = s.Pending+known.Pending, s.Due+known.Due, s.InFlight+known.InFlight
+		s.OldestAge, s.MostTries = fromMicros(oldest)+known.OldestAge, s.MostTries+known.MostTries
+		s.Dead += known.Dead
+		all[string(topic)] = s
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("outbox: stats: %w", err)
+	}
+	return all, nil
+}
+
 // sweepPiece is the number of messages that one sweep statement deletes at most.
 const sweepPiece = 1000
 

@@ -4,8 +4,8 @@
 //
 //	internal/store     opens a store from its URL; the commands store, migrate, check and sweep
 //	internal/keys      the command keys, in this process or through a running proxy
-//	internal/proxycmd, internal/probecmd, internal/profilecmd, internal/execcmd, internal/outboxcmd, internal/reportcmd,
-//	internal/keysetcmd, internal/tailcmd, internal/statscmd, internal/demo  a command each
+//	internal/proxycmd, internal/probecmd, internal/profilecmd, internal/execcmd, internal/outboxcmd, internal/inboxcmd,
+//	internal/reportcmd, internal/keysetcmd, internal/tailcmd, internal/statscmd, internal/demo  a command each
 //	internal/traffic   what became of a proxy's requests, for the dashboard and the command stats
 //	internal/dashboard the pages of the proxy's dashboard, and the command of that name
 //	internal/cli       what all of them share: streams, exit codes, text, tables
@@ -41,6 +41,7 @@ import (
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/dashboard"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/demo"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/execcmd"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/inboxcmd"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/keys"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/keysetcmd"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/outboxcmd"
@@ -66,6 +67,7 @@ type commands struct {
 	Store      store.Cmd        `cmd:"" help:"Move keys to another store, or to more shards, while proxies run."`
 	Keyset     keysetcmd.Cmd    `cmd:"" help:"Make and rotate the keys with which answers are encrypted."`
 	Outbox     outboxcmd.Cmd    `cmd:"" help:"List the dead letters of an outbox, and redeliver or drop them."`
+	Inbox      inboxcmd.Cmd     `cmd:"" help:"List the requests that a proxy has accepted and not delivered, redeliver or drop them, and send one."`
 	Exec       execcmd.Cmd      `cmd:"" help:"Run a command at most once for a key: cron jobs, deployments, steps of a pipeline."`
 	Tail       tailcmd.Cmd      `cmd:"" help:"Show the requests with keys of a running proxy as they happen."`
 	Stats      statscmd.Cmd     `cmd:"" help:"Show rates, hot keys and noisy callers of a running proxy, and size and ages of a store."`

@@ -261,3 +261,71 @@ func TestMaxAge(t *testing.T) {
 		}
 	})
 }
+
+// What is canceled is not sent and stays known, and what was sent can be sent again; what a relay has taken, and other
+// topics, are left alone. Stats of a topic are those of both halves.
+//
+// Seen to fail with the owner not looked at in cancel.sql, with rows deleted there (the message was new again), with the
+// state left out of redeliver.sql, and with known left out of StatsByTopic.
+func TestCancelAndResend(t *testing.T) {
+	everywhere(t, func(k *kit) {
+		other := entry("other", "1")
+		other.Topic = "others"
+		if _, err := k.box.Put(k.Context(), entry("canceled", "1"), entry("dead", "1"), entry("sent", "1"), entry("taken", "1"), other); err != nil {
+			k.Fatal(err)
+		}
+		want := func(what string, n int, err error, wanted int) {
+			k.Helper()
+			if n != wanted || err != nil {
+				k.Errorf("%s: got %d, %v; want %d", what, n, err, wanted)
+			}
+		}
+		n, err := k.box.Cancel(k.Context(), "the order is gone", "canceled")
+		want("cancel", n, err, 1)
+		begun, goOn := make(chan struct{}), make(chan struct{})
+		hasBegun := sync.OnceFunc(func() { close(begun) })
+		var again atomic.Int64
+		told, stop := k.relay(outbox.Each(4, func(_ context.Context, d outbox.Delivery) error {
+			switch d.Key {
+			case "dead":
+				return outbox.Permanent(errors.New("no such order"))
+			case "taken":
+				hasBegun()
+				<-goOn
+			case "sent":
+				again.Add(1)
+			case "canceled":
+				k.Error("a canceled message was sent")
+			}
+			return nil
+		}), outbox.RelayOptions{Topic: "hooks"})
+		<-begun
+		k.until(func() bool { return len(told.of(outbox.MessageDead)) == 1 && len(told.of(outbox.MessageSent)) == 1 })
+		n, err = k.box.Cancel(k.Context(), "too late", "taken", "sent", "canceled")
+		want("what is taken, sent or canceled", n, err, 0)
+		stats, err := k.box.StatsByTopic(k.Context())
+		if s := stats["hooks"]; err != nil || s.Pending != 1 || s.InFlight != 1 || s.Due != 0 || s.Dead != 1 || s.MostTries != 1 ||
+			stats["others"].Due != 1 || len(stats) != 2 {
+			k.Errorf("got %+v, %v", stats, err)
+		}
+		n, err = k.box.Resend(k.Context(), "dead", "taken", "sent", "others")
+		want("resend", n, err, 1)
+		k.until(func() bool { return len(told.of(outbox.MessageSent)) == 2 })
+		close(goOn)
+		k.until(func() bool { return len(told.of(outbox.MessageSent)) == 3 })
+		stop()
+		n, err = k.box.Redeliver(k.Context(), "sent", "canceled")
+		want("redeliver", n, err, 0)
+		n, err = k.box.Cancel(k.Context(), "given up", "dead")
+		want("a dead letter", n, err, 1)
+		all, err := k.box.Put(k.Context(), entry("canceled", "1"), entry("dead", "1"))
+		for i, reason := range []string{"the order is gone", "given up"} {
+			if err != nil || all[i].New || all[i].State != outbox.Sent || all[i].Error != reason {
+				k.Errorf("got %+v, %v", all[i], err)
+			}
+		}
+		if again.Load() != 2 {
+			k.Errorf("the message was sent %d times, not 2", again.Load())
+		}
+	})
+}

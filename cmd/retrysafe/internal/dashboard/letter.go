@@ -12,6 +12,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/inboxcmd"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/keys"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/outboxcmd"
 	"github.com/retrysafe/retrysafe/outbox"
@@ -73,6 +74,7 @@ func notDead(name string) error {
 type letterPage struct {
 	outbox.Letter
 	Box, Name string
+	IsInbox   bool
 	Moments   []moment
 	Headers   []field
 	Shown     bool // the body was asked for
@@ -94,7 +96,7 @@ func (q *request) showLetter(withBody bool) error {
 	if err != nil {
 		return err
 	}
-	data := letterPage{Letter: l, Box: b.Name, Name: name, Moments: momentsOfLetter(l), Shown: withBody}
+	data := letterPage{Letter: l, Box: b.Name, Name: name, IsInbox: b.IsInbox, Moments: momentsOfLetter(l), Shown: withBody}
 	if withBody {
 		for _, name := range slices.Sorted(maps.Keys(l.Header)) {
 			data.Headers = append(data.Headers, field{name, l.Header[name]})
@@ -136,6 +138,8 @@ func (q *request) settle(ctx context.Context, d keys.Decision) (string, error) {
 	switch {
 	case err != nil:
 		return "", err
+	case b.IsInbox && d.Action != "":
+		return q.settleRequest(ctx, b, l, d)
 	case d.DryRun:
 		return fmt.Sprintf("%s to %s, saved %s ago, dead for %s. The last error: %s", triesOf(l), cli.Clean(l.Topic),
 			span(l.Age.Seconds()), span(l.DeadFor.Seconds()), l.Error), nil
@@ -149,4 +153,37 @@ func (q *request) settle(ctx context.Context, d keys.Decision) (string, error) {
 		err = notDead(d.Digest)
 	}
 	return done, err
+}
+
+// settleRequest is settle for a request of the proxy's inbox. A key that has ended is reopened with the reason, because the
+// delivery would be answered with the stored answer otherwise; d.Digest names a letter.
+func (q *request) settleRequest(ctx context.Context, b outboxcmd.Box, l outbox.Letter, d keys.Decision) (string, error) {
+	about := d
+	about.Digest = l.Key
+	do := func(ctx context.Context) (fmt.Stringer, error) { return inboxcmd.Drop(ctx, b.Outbox, about) }
+	if d.Action == redeliver {
+		do = func(ctx context.Context) (fmt.Stringer, error) { return q.redeliverRequest(ctx, b, about) }
+	}
+	done, err := ofOutbox(ctx, do)
+	if err != nil {
+		return "", err
+	}
+	return sentence(done.String()), nil
+}
+
+// redeliverRequest needs the role that reopens keys if the key has to be reopened.
+func (q *request) redeliverRequest(ctx context.Context, b outboxcmd.Box, d keys.Decision) (fmt.Stringer, error) {
+	preview := d
+	preview.DryRun = true
+	would, err := inboxcmd.Redeliver(ctx, b.Outbox, q.keys, preview)
+	switch {
+	case err != nil:
+		return would, err
+	case would.Reopened && q.who.Role < Purge:
+		return would, &keys.Error{Code: keys.CodeEnded, Message: fmt.Sprintf("the key %s has ended, and has to be reopened before "+
+			"its request can run again. You have the role %s; this needs %s. Nothing was changed", d.Digest, q.who.Role, Purge)}
+	case d.DryRun:
+		return would, nil
+	}
+	return inboxcmd.Redeliver(ctx, b.Outbox, q.keys, d)
 }

@@ -82,10 +82,11 @@ func (m *menu) set(has bool) {
 
 // boxPart is an outbox on a page.
 type boxPart struct {
-	Name   string
-	Stats  outbox.Stats
-	Held   []outbox.Held
-	Failed bool
+	Name    string
+	IsInbox bool
+	Stats   outbox.Stats
+	Held    []outbox.Held
+	Failed  bool
 }
 
 // Delayed is the number of messages that wait for a retry.
@@ -120,7 +121,7 @@ func (q *request) box(ctx context.Context, name string) (outboxcmd.Box, error) {
 }
 
 func partOf(ctx context.Context, b outboxcmd.Box) (boxPart, error) {
-	part := boxPart{Name: b.Name}
+	part := boxPart{Name: b.Name, IsInbox: b.IsInbox}
 	var err error
 	if part.Stats, err = ofOutbox(ctx, b.Stats); err != nil {
 		return part, err

@@ -52,15 +52,15 @@ func (n namedKeys) read(stdin io.Reader) (digests []string, listed bool, err err
 	return once, listed, nil
 }
 
-// bulk makes a decision about one key after the other, and tells of each. An error about one key does not end it.
-type bulk struct {
+// Bulk makes a decision about one key after the other, and tells of each. An error about one key does not end it.
+type Bulk struct {
 	*cli.Streams
-	json bool
-	// verb is what was done to a key: "released".
-	verb   string
-	dryRun bool
-	// quiet leaves out the line of each key that was changed.
-	quiet bool
+	JSON bool
+	// Verb is what was done to a key: "released".
+	Verb   string
+	DryRun bool
+	// Quiet leaves out the line of each key that was changed.
+	Quiet bool
 
 	done   int
 	failed []bulkError
@@ -79,9 +79,9 @@ const (
 	maxStoreFailures = 3
 )
 
-// each changes the keys. A signal, which ends ctx, ends it between two of them. change returns what is printed as JSON
-// of a key that was changed.
-func (b *bulk) each(ctx context.Context, digests []string, change func(context.Context, string) (any, error)) error {
+// Each changes the keys. A signal, which ends ctx, ends it between two of them. change returns what is printed as JSON
+// of a key that was changed; if it is a fmt.Stringer, its text follows in the line that people read.
+func (b *Bulk) Each(ctx context.Context, digests []string, change func(context.Context, string) (any, error)) error {
 	running, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(graceOfOne, end) })()
@@ -96,7 +96,7 @@ func (b *bulk) each(ctx context.Context, digests []string, change func(context.C
 		switch {
 		case err == nil:
 			down = 0
-			if err := b.tell(digest, result); err != nil {
+			if err := b.Tell(digest, result); err != nil {
 				return err
 			}
 		case errors.As(err, &told) && told.Code == CodeInvalid:
@@ -118,47 +118,52 @@ func (b *bulk) each(ctx context.Context, digests []string, change func(context.C
 	}
 	p.end()
 	if b.err != nil {
-		b.err = fmt.Errorf("%w: %s, %d failed; the rest is as it was, and the same command goes on with it", b.err, b.sum(),
+		b.err = fmt.Errorf("%w: %s, %d failed; the rest is as it was, and the same command goes on with it", b.err, b.Sum(),
 			len(b.failed))
 	}
 	return nil
 }
 
-// sum says how many keys were changed.
-func (b *bulk) sum() string { return keysInState(b.done, All) + " " + b.verb }
+// Sum says how many keys were changed.
+func (b *Bulk) Sum() string { return keysInState(b.done, All) + " " + b.Verb }
 
-func (b *bulk) tell(digest string, result any) error {
+// Tell tells of a key that was changed.
+func (b *Bulk) Tell(digest string, result any) error {
 	b.done++
 	switch {
-	case b.json && result != nil:
+	case b.JSON && result != nil:
 		return cli.PrintJSON(b.Out, result)
-	case b.json || b.quiet:
+	case b.JSON || b.Quiet:
 		return nil
 	}
 	would := ""
-	if b.dryRun {
+	if b.DryRun {
 		would = "would be "
 	}
-	_, err := fmt.Fprintf(b.Out, "%s  %s%s\n", digest, would, b.verb)
+	more := ""
+	if text, ok := result.(fmt.Stringer); ok {
+		more = ": " + text.String()
+	}
+	_, err := fmt.Fprintf(b.Out, "%s  %s%s%s\n", digest, would, b.Verb, more)
 	return err
 }
 
-func (b *bulk) tellError(e bulkError) error {
+func (b *Bulk) tellError(e bulkError) error {
 	b.failed = append(b.failed, e)
 	switch {
-	case b.quiet:
+	case b.Quiet:
 		return nil
-	case b.json:
+	case b.JSON:
 		return cli.PrintJSON(b.Out, e)
 	}
-	_, err := fmt.Fprintf(b.Out, "%s  not %s: %s\n", e.Digest, b.verb, e.Error.Message)
+	_, err := fmt.Fprintf(b.Out, "%s  not %s: %s\n", e.Digest, b.Verb, e.Error.Message)
 	return err
 }
 
-// result is the error of the whole command: nil if every key was changed.
-func (b *bulk) result() error {
+// Result is the error of the whole command: nil if every key was changed.
+func (b *Bulk) Result() error {
 	if b.err == nil && len(b.failed) > 0 {
-		return fmt.Errorf("%d of %s could not be %s", len(b.failed), keysInState(b.done+len(b.failed), All), b.verb)
+		return fmt.Errorf("%d of %s could not be %s", len(b.failed), keysInState(b.done+len(b.failed), All), b.Verb)
 	}
 	return b.err
 }

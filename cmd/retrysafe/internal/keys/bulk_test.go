@@ -139,8 +139,8 @@ func TestResolveManyBesideLateAttempts(t *testing.T) {
 		}
 	})
 	var out bytes.Buffer
-	b := &bulk{Streams: &cli.Streams{Out: &out, Err: &out}, verb: "failed"}
-	err := b.each(t.Context(), digestsOf(leases), func(ctx context.Context, digest string) (any, error) {
+	b := &Bulk{Streams: &cli.Streams{Out: &out, Err: &out}, Verb: "failed"}
+	err := b.Each(t.Context(), digestsOf(leases), func(ctx context.Context, digest string) (any, error) {
 		return keys.Resolve(ctx, Decision{Digest: digest, Action: retrysafe.ResolveFail, Reason: "outage"})
 	})
 	ended.Wait()
@@ -167,27 +167,27 @@ func TestManyKeysAreLeftWhenStopped(t *testing.T) {
 	t.Parallel()
 	ctx, signal := context.WithCancel(t.Context())
 	var out bytes.Buffer
-	b := &bulk{Streams: &cli.Streams{Out: &out, Err: &out}, verb: "released"}
+	b := &Bulk{Streams: &cli.Streams{Out: &out, Err: &out}, Verb: "released"}
 	calls := 0
-	err := b.each(ctx, []string{"a", "b", "c", "d"}, func(ctx context.Context, _ string) (any, error) {
+	err := b.Each(ctx, []string{"a", "b", "c", "d"}, func(ctx context.Context, _ string) (any, error) {
 		if calls++; calls == 2 {
 			signal()
 		}
 		return nil, ctx.Err()
 	})
 	clitest.Must(t, err)
-	clitest.WantText(t, "the error", b.result().Error(),
+	clitest.WantText(t, "the error", b.Result().Error(),
 		"stopped by a signal: 2 keys released, 0 failed; the rest is as it was")
 	clitest.Want(t, "lines", out.String(), "a  released\nb  released\n")
 
-	b = &bulk{Streams: &cli.Streams{Out: &out, Err: &out}, verb: "released"}
+	b = &Bulk{Streams: &cli.Streams{Out: &out, Err: &out}, Verb: "released"}
 	calls = 0
-	clitest.Must(t, b.each(t.Context(), make([]string, 9), func(context.Context, string) (any, error) {
+	clitest.Must(t, b.Each(t.Context(), make([]string, 9), func(context.Context, string) (any, error) {
 		if calls++; calls == 3 {
 			return nil, nil
 		}
 		return nil, errors.New("no connection")
 	}))
 	clitest.Want(t, "calls", calls, 6)
-	clitest.WantText(t, "the error", b.result().Error(), "the store failed for 3 keys in a row: 1 key released, 5 failed")
+	clitest.WantText(t, "the error", b.Result().Error(), "the store failed for 3 keys in a row: 1 key released, 5 failed")
 }

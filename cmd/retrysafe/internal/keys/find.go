@@ -139,7 +139,7 @@ func (c findCmd) print(ctx context.Context, s *cli.Streams, keys Keys, found []R
 		if err != nil {
 			return err
 		}
-		if err := printRecords(s.Out, records); err != nil || page.Read == 0 {
+		if err := PrintRecords(s.Out, records); err != nil || page.Read == 0 {
 			return err
 		}
 		_, err = fmt.Fprintln(s.Out, strings.TrimPrefix(afterReading(page), "; "))

@@ -309,7 +309,7 @@ func TestPurgeByTag(t *testing.T) {
 	end("1", "alice")
 	end("2", "bob")
 	end("3", "alice")
-	c := purgeCmd{Tag: "customer=alice", decisionFlags: decisionFlags{Reason: "erasure", By: "eve"}}
+	c := purgeCmd{Tag: "customer=alice", DecisionFlags: DecisionFlags{Reason: "erasure", By: "eve"}}
 	result, err := c.purge(t.Context(), NewLocal(store, nil), &cli.Streams{Out: io.Discard, Err: io.Discard}, nil)
 	clitest.Must(t, err)
 	clitest.Want(t, "purged", result.Purged, 2)

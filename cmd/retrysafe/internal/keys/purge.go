@@ -12,7 +12,7 @@ import (
 
 type purgeCmd struct {
 	storeFlags
-	decisionFlags
+	DecisionFlags
 	namedKeys
 	Scope     *string       `placeholder:"SCOPE" help:"All ended keys of this scope, as keys list shows it."`
 	Tag       string        `placeholder:"NAME=VALUE" help:"All ended keys with this tag; with --scope, only those of the scope."`
@@ -56,7 +56,7 @@ func (c purgeCmd) Run(s *cli.Streams) error {
 	case c.OlderThan < 0:
 		return cli.Refusef("--older-than must not be negative")
 	}
-	if err := c.check(); err != nil {
+	if err := c.Check(); err != nil {
 		return err
 	}
 	digests, _, err := c.read(os.Stdin)
@@ -85,9 +85,9 @@ func (c purgeCmd) Run(s *cli.Streams) error {
 // purge goes through the keys.
 func (c purgeCmd) purge(ctx context.Context, keys Keys, s *cli.Streams, digests []string) (purgedJSON, error) {
 	result := purgedJSON{DryRun: c.DryRun}
-	b := &bulk{Streams: s, verb: "purged", dryRun: c.DryRun, quiet: true}
+	b := &Bulk{Streams: s, Verb: "purged", DryRun: c.DryRun, Quiet: true}
 	purge := func(ctx context.Context, digest string) (any, error) {
-		p, err := keys.Purge(ctx, Decision{Digest: digest, Reason: c.Reason, By: c.by(), DryRun: c.DryRun})
+		p, err := keys.Purge(ctx, Decision{Digest: digest, Reason: c.Reason, By: c.Decider(), DryRun: c.DryRun})
 		switch {
 		case err != nil:
 		case p.Bytes == 0:
@@ -98,7 +98,7 @@ func (c purgeCmd) purge(ctx context.Context, keys Keys, s *cli.Streams, digests 
 		}
 		return nil, err
 	}
-	err := b.each(ctx, digests, purge)
+	err := b.Each(ctx, digests, purge)
 	if err == nil && len(c.Digests) == 0 {
 		err = c.purgeListed(ctx, keys, b, purge)
 	}
@@ -108,13 +108,13 @@ func (c purgeCmd) purge(ctx context.Context, keys Keys, s *cli.Streams, digests 
 
 // purgeListed purges the keys that are selected, a page at a time.
 func (c purgeCmd) purgeListed(
-	ctx context.Context, keys Keys, b *bulk, purge func(context.Context, string) (any, error),
+	ctx context.Context, keys Keys, b *Bulk, purge func(context.Context, string) (any, error),
 ) error {
 	q := Query{State: All, Scope: c.Scope, Tag: c.Tag, MinAge: c.OlderThan}
 	for {
 		page, err := keys.List(ctx, q)
 		if err != nil {
-			return fmt.Errorf("after %s: %w", b.sum(), err)
+			return fmt.Errorf("after %s: %w", b.Sum(), err)
 		}
 		var digests []string
 		for _, r := range page.Keys {
@@ -122,7 +122,7 @@ func (c purgeCmd) purgeListed(
 				digests = append(digests, r.Digest)
 			}
 		}
-		if err := b.each(ctx, digests, purge); err != nil || b.err != nil || page.Next == 0 {
+		if err := b.Each(ctx, digests, purge); err != nil || b.err != nil || page.Next == 0 {
 			return err
 		}
 		q.Before = page.Next

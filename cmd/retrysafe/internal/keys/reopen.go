@@ -12,7 +12,7 @@ import (
 
 type reopenCmd struct {
 	storeFlags
-	decisionFlags
+	DecisionFlags
 	namedKeys
 	Yes bool `help:"With several keys: reopen them. Without it, the command says what it would do and changes nothing."`
 }
@@ -41,7 +41,7 @@ given.`
 
 // Run reopens the keys.
 func (c reopenCmd) Run(s *cli.Streams) error {
-	if err := c.check(); err != nil {
+	if err := c.Check(); err != nil {
 		return err
 	}
 	digests, listed, err := c.read(os.Stdin)
@@ -52,48 +52,48 @@ func (c reopenCmd) Run(s *cli.Streams) error {
 		return cli.Refusef("name the digests of keys, or - to read them from standard input")
 	}
 	isBulk := listed || len(digests) > 1
-	b := &bulk{Streams: s, json: c.JSON, verb: "reopened", dryRun: c.DryRun || isBulk && !c.Yes, quiet: !isBulk}
+	b := &Bulk{Streams: s, JSON: c.JSON, Verb: "reopened", DryRun: c.DryRun || isBulk && !c.Yes, Quiet: !isBulk}
 	err = c.with(func(ctx context.Context, keys Keys) error {
 		change := func(ctx context.Context, digest string) (any, error) {
-			d := Decision{Digest: digest, Action: retrysafe.ResolveReopen, Reason: c.Reason, By: c.by(), DryRun: b.dryRun}
+			d := Decision{Digest: digest, Action: retrysafe.ResolveReopen, Reason: c.Reason, By: c.Decider(), DryRun: b.DryRun}
 			r, err := keys.Reopen(ctx, d)
 			return map[string]any{"digest": digest, "action": d.Action, "dry_run": d.DryRun, "record": r}, err
 		}
 		if isBulk {
-			return b.each(ctx, digests, change)
+			return b.Each(ctx, digests, change)
 		}
 		result, err := change(ctx, digests[0])
 		if err != nil {
 			return err
 		}
-		return b.tell(digests[0], result)
+		return b.Tell(digests[0], result)
 	})
 	if !isBulk {
 		if err == nil && !c.JSON {
 			err = b.printConsequence("key "+digests[0]+" is reopened", "of the same request runs the whole operation again. If "+
 				"what the first run did stands, such as a charge, it happens twice", false)
 		}
-		return c.report(s, c.Digests[0], err)
+		return c.Report(s, c.Digests[0], err)
 	}
 	if err == nil {
-		err = b.printConsequence(b.sum(), "of each runs the whole operation again. What the first runs did, such as "+
+		err = b.printConsequence(b.Sum(), "of each runs the whole operation again. What the first runs did, such as "+
 			"charges, happens twice if it stands", !c.DryRun)
 	}
-	return errors.Join(err, b.result())
+	return errors.Join(err, b.Result())
 }
 
 // printConsequence says what was done, and what the next retry does now: on standard error if results are printed as
 // JSON.
-func (b *bulk) printConsequence(what, next string, offersYes bool) error {
+func (b *Bulk) printConsequence(what, next string, offersYes bool) error {
 	w := b.Out
-	if b.json {
+	if b.JSON {
 		w = b.Err
 	}
 	text := what + ": the next retry " + next + ".\n"
 	if b.done == 0 {
 		text = what + ".\n"
 	}
-	if b.dryRun {
+	if b.DryRun {
 		text = "dry run, nothing was changed. Otherwise: " + text
 		if offersYes {
 			text += "Add --yes to carry it out.\n"

@@ -19,16 +19,16 @@ import (
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
 )
 
-// decisionFlags say who decides, and why.
-type decisionFlags struct {
+// DecisionFlags say who decides, and why.
+type DecisionFlags struct {
 	Reason string `placeholder:"TEXT" help:"How you found out, for those who look at the key later. Kept with the key; clients never see it."`
 	By     string `placeholder:"NAME" help:"Who decides. Default: your user name and host."`
 	DryRun bool   `name:"dry-run" help:"Check everything, say what would be done, and change nothing."`
 	JSON   bool   `name:"json" help:"Print the result as JSON, an error too."`
 }
 
-// check refuses what the store would refuse too, before it is opened.
-func (f decisionFlags) check() error {
+// Check refuses what the store would refuse too, before it is opened.
+func (f DecisionFlags) Check() error {
 	if strings.TrimSpace(f.Reason) == "" {
 		return cli.Refusef("--reason is missing or empty: say how you found out what happened, as in --reason 'no charge at " +
 			"the bank'; it is kept with the key. See --help")
@@ -36,7 +36,8 @@ func (f decisionFlags) check() error {
 	return nil
 }
 
-func (f decisionFlags) by() string {
+// Decider returns who decides.
+func (f DecisionFlags) Decider() string {
 	if f.By != "" {
 		return f.By
 	}
@@ -53,7 +54,7 @@ func (f decisionFlags) by() string {
 
 type resolveCmd struct {
 	storeFlags
-	decisionFlags
+	DecisionFlags
 	namedKeys
 	allKeys
 	Complete string   `placeholder:"FILE" xor:"decision" help:"The operation happened: every retry gets the answer whose body is in FILE (- is standard input). Needs --status."`
@@ -128,7 +129,7 @@ func (c resolveCmd) Run(s *cli.Streams) error {
 		}
 		return printResolved(s.Out, d, r)
 	})
-	return c.report(s, c.Digests[0], err)
+	return c.Report(s, c.Digests[0], err)
 }
 
 // resolveAll makes the same decision about many keys.
@@ -140,14 +141,14 @@ func (c resolveCmd) resolveAll(s *cli.Streams, d Decision, digests []string) err
 	if verb == "" {
 		return cli.Refusef("--complete gives every retry the same answer: name one key")
 	}
-	b := &bulk{Streams: s, json: c.JSON, verb: verb, dryRun: d.DryRun}
+	b := &Bulk{Streams: s, JSON: c.JSON, Verb: verb, DryRun: d.DryRun}
 	err := c.with(func(ctx context.Context, keys Keys) (err error) {
 		if c.All {
 			if digests, err = c.selected(ctx, keys, newProgress(s)); err != nil {
 				return err
 			}
 		}
-		return b.each(ctx, digests, func(ctx context.Context, digest string) (any, error) {
+		return b.Each(ctx, digests, func(ctx context.Context, digest string) (any, error) {
 			d := d
 			d.Digest = digest
 			r, err := keys.Resolve(ctx, d)
@@ -159,9 +160,9 @@ func (c resolveCmd) resolveAll(s *cli.Streams, d Decision, digests []string) err
 		if d.Action == retrysafe.ResolveRelease {
 			next = "of each runs the operation. If the earlier attempt had its effect, or still has it, it happens twice"
 		}
-		err = b.printConsequence(b.sum(), next, !c.DryRun)
+		err = b.printConsequence(b.Sum(), next, !c.DryRun)
 	}
-	return errors.Join(err, b.result())
+	return errors.Join(err, b.Result())
 }
 
 // selected lists the keys before one is changed, so that it is known how many there are.
@@ -196,8 +197,8 @@ func (c resolveCmd) checkSelection() error {
 	return nil
 }
 
-// report prints an error about the key as JSON too, if JSON was asked for.
-func (f decisionFlags) report(s *cli.Streams, digest string, err error) error {
+// Report prints an error about the key as JSON too, if JSON was asked for.
+func (f DecisionFlags) Report(s *cli.Streams, digest string, err error) error {
 	told := (*Error)(nil)
 	if f.JSON && errors.As(err, &told) && told.Code != CodeInvalid {
 		_ = cli.PrintJSON(s.Out, map[string]any{"digest": digest, "error": told})
@@ -207,8 +208,8 @@ func (f decisionFlags) report(s *cli.Streams, digest string, err error) error {
 
 // decision reads the flags and the file.
 func (c resolveCmd) decision(stdin io.Reader) (Decision, error) {
-	d := Decision{Reason: c.Reason, By: c.by(), DryRun: c.DryRun}
-	if err := cmp.Or(c.check(), c.checkSelection()); err != nil {
+	d := Decision{Reason: c.Reason, By: c.Decider(), DryRun: c.DryRun}
+	if err := cmp.Or(c.Check(), c.checkSelection()); err != nil {
 		return d, err
 	}
 	if c.Complete == "" && (c.Status != 0 || len(c.Header) > 0) {

@@ -47,12 +47,12 @@ func (c showCmd) Run(s *cli.Streams) error {
 		if c.JSON {
 			return cli.PrintJSON(s.Out, map[string]any{"digest": records[0].Digest, "records": records})
 		}
-		return printRecords(s.Out, records)
+		return PrintRecords(s.Out, records)
 	})
 }
 
-// printRecords prints all records of a key, the newest first.
-func printRecords(w io.Writer, records []Record) error {
+// PrintRecords prints all records of a key, the newest first.
+func PrintRecords(w io.Writer, records []Record) error {
 	for i, r := range records {
 		if i > 0 {
 			fmt.Fprintln(w, "\nan earlier record of this key, kept for audits:")

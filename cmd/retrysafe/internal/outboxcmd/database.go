@@ -29,6 +29,8 @@ type Database struct {
 type Box struct {
 	*outbox.Outbox
 	Name string
+	// IsInbox says that its messages are requests which a proxy has accepted.
+	IsInbox bool
 }
 
 // OpenDatabase opens the database of a store. It returns nil if no outbox can be there, because the store is in memory,
@@ -45,6 +47,30 @@ func OpenDatabase(ctx context.Context, ref store.Ref, keys *cryptstore.Keyring) 
 	return &Database{ref, db, keys}, nil
 }
 
+// OpenInbox opens the outbox of the accepted requests for a command, which does not make its table. keys decrypt requests;
+// nil: there are none. It returns what closes it, and what explains its errors.
+func OpenInbox(
+	ctx context.Context, ref store.Ref, keys *cryptstore.Keyring,
+) (box *outbox.Outbox, closeBox func(), explained func(error) error, err error) {
+	d, err := OpenDatabase(ctx, ref, keys)
+	if err == nil && d == nil {
+		err = cli.Refusef("store %s: an inbox is in a store on PostgreSQL, MySQL, MariaDB or SQLite", ref.Name)
+	}
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if box, err = d.inbox(nil); err != nil {
+		d.Close()
+		return nil, nil, nil, err
+	}
+	return box, d.Close, func(err error) error {
+		if lacksTable(err) {
+			return fmt.Errorf("store %s has no inbox: a proxy makes it when it starts with accept: inbox", ref.Name)
+		}
+		return explain(ref, err)
+	}, nil
+}
+
 // InboxTable is the name of the table in which the proxy keeps accepted requests.
 const InboxTable = "retrysafe_inbox"
 
@@ -56,14 +82,7 @@ func (d *Database) Inbox(ctx context.Context, secret []byte) (*outbox.Outbox, er
 		return nil, errors.New("the store has no database for an inbox")
 	}
 	d.db.SetMaxOpenConns(inboxConnections)
-	o := outbox.Options{Table: InboxTable, Secret: secret}
-	if d.keys != nil {
-		o.Keys = d.keys
-	}
-	if p := d.store.Postgres; p != nil {
-		o.Schema = p.Param("schema")
-	}
-	box, err := outbox.New(d.db.DB, dialectOf(d.store), o)
+	box, err := d.inbox(secret)
 	if err != nil {
 		return nil, err
 	}
@@ -72,6 +91,17 @@ func (d *Database) Inbox(ctx context.Context, secret []byte) (*outbox.Outbox, er
 			"retrysafe outbox migrate --table %s --store …, and grant the rights that docs/inbox.md names", explain(d.store, err), InboxTable)
 	}
 	return box, nil
+}
+
+func (d *Database) inbox(secret []byte) (*outbox.Outbox, error) {
+	o := outbox.Options{Table: InboxTable, Secret: secret}
+	if d.keys != nil {
+		o.Keys = d.keys
+	}
+	if p := d.store.Postgres; p != nil {
+		o.Schema = p.Param("schema")
+	}
+	return outbox.New(d.db.DB, dialectOf(d.store), o)
 }
 
 // inboxConnections is how many connections a proxy uses for its inbox: one saves, and each route takes and settles.
@@ -105,7 +135,7 @@ func (d *Database) Find(ctx context.Context) (all []Box, err error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, Box{box, nameOf(o)})
+		all = append(all, Box{box, nameOf(o), o.Table == InboxTable})
 	}
 	return all, nil
 }
