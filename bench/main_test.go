@@ -189,8 +189,8 @@ func TestTheBinaryIsSmall(t *testing.T) {
 	}
 	// The clients of Redis, NATS, MySQL and DynamoDB took the last 15. rueidis has most of it: a method for each option of
 	// each command, which the linker keeps.
-	// Tink, for encryption, and the dashboard took the last one and a half.
-	const mostBytes = 54 * mib
+	// Tink, for encryption, and the dashboard took one and a half, and the login at an OpenID provider and the inbox one.
+	const mostBytes = 55 * mib
 	if file, err := os.Stat(binary); err != nil || file.Size() > mostBytes {
 		t.Errorf("it has %d bytes (%v), want at most %d", file.Size(), err, mostBytes)
 	}

@@ -2,7 +2,6 @@ package inbox
 
 import (
 	"encoding/json"
-
 	"fmt"
 	"io"
 	"net/http"
@@ -114,8 +113,10 @@ func TestAnswersOfTheService(t *testing.T) {
 			httpsafe.Unknown(r.Context())
 			w.WriteHeader(502)
 		}, status(200)}, policy: retrysafe.Policy{OnAbandoned: retrysafe.Rerun()}, runs: 2, sent: 1},
-		"a panic": {answers: []http.HandlerFunc{func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }},
-			runs: 1, dead: 1, error: "unknown"},
+		"a panic": {
+			answers: []http.HandlerFunc{func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }},
+			runs:    1, dead: 1, error: "unknown",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
