@@ -1,7 +1,7 @@
 -- Moves ready_below to the time at which transactions that wrote claims were last noted, if all of these have ended; then
 -- notes those of now, which is $1. A claim locks its table before it reads the clock, so what it has written is of a
--- transaction that was noted, or was committed then, or has a later time. A prepared transaction has another name than it
--- had before. If the clock was set back, the claims of the last ten minutes are looked at again.
+-- transaction that was noted, or was committed then, or has a later time. A restart gives a prepared transaction
+-- another name. If the clock was set back, the claims of the last ten minutes are looked at again.
 WITH held AS MATERIALIZED (
 	SELECT coalesce(array_agg(DISTINCT l.virtualtransaction), '{}') AS writers, coalesce(bool_or(l.pid IS NULL), false) AS prepared
 	FROM pg_locks l
