@@ -13,8 +13,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/storekit"
 )
 
-// List returns p.Limit records, the newest first, without Meta, Body and steps. States have an
-// index, which sweeps keep: see Find. With a scope to select it may read all that are newer than p.Before.
+// List returns p.Limit records, the newest first, without Meta, Body and steps. States have an index, which sweeps keep:
+// see Find. With a scope to select it may read all that are newer than p.Before.
 func (s *Store) List(ctx context.Context, p retrysafe.ListParams) ([]retrysafe.Record, error) {
 	found, err := s.search(ctx, retrysafe.FindParams{ListParams: p})
 	if err != nil {
@@ -24,7 +24,7 @@ func (s *Store) List(ctx context.Context, p retrysafe.ListParams) ([]retrysafe.R
 }
 
 // Find returns p.Limit of the records that p selects, the newest first, without Meta, Body and steps. It uses an index
-// for a tag, or else for an ID, or else for a state other than Succeeded, and for MaxAge. A search by anything else reads
+// for a tag, or else for an ID, or else for a state other than Succeeded, and for both ages. A search by anything else reads
 // the records from the newest on until it has found so many, and fails after [Options.Timeout].
 //
 // Sweep keeps the index of states. A search reads all records that are newer than the last sweeps: all there are, if

@@ -1,6 +1,6 @@
 -- Makes a key's record, if it has ended under the fence $2, one that was released: drops its answer, and its steps
--- except those whose names begin with $5, and adds a step. It is found by its state. Returns whether the record is reopened by that
--- step, now or before. The transaction holds the row.
+-- except those whose names begin with $5, and adds a step. Searches by state find it from then on. Returns whether the
+-- record is reopened by that step, now or before. The transaction holds the row.
 WITH t AS MATERIALIZED (SELECT {{schema}}.clock() AS now),
 live AS MATERIALIZED (
 	SELECT c.first_fence, c.ends_at, c.state > 2 AND c.fence = $2 AS ended,

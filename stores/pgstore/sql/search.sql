@@ -1,7 +1,8 @@
 -- The newest records that fit: $1 before, $2 state or 0, $3 scope or NULL, $4 limit, $5 and $6 the least and the greatest
--- age, $7 how the scope begins. What the records are found by follows: a tag and the ID or nothing, or an ID. A first fence is no
--- less than the time of the first claim, so that the greatest age ends the search. It is no greater either, unless the
--- clock was set back and the key had a record before: by an hour at most, the least age begins the search.
+-- age, $7 how the scope begins. What the records are found by follows: a tag and the ID or nothing, or an ID.
+--
+-- A first fence is no less than the time of the first claim, so that the greatest age ends the search. It is greater only
+-- if the clock was set back and the key had a record before; if by no more than an hour, the least age begins the search.
 SELECT c.k, c.owner, c.fence, c.first_fence, c.claimed_at, c.ends_at, c.keep_replay, c.keep_key, c.keep_audit, c.attempt, c.code,
 	c.state, c.omitted, c.waiters, c.steps, c.fingerprint, NULL::bytea, NULL::bytea, NULL::bytea[], NULL::bytea[], t.now, c.tags, c.scope, c.id
 FROM (SELECT {{schema}}.clock()) t (now)
