@@ -188,6 +188,7 @@ func downgrade(t *testing.T, path string) {
 	for _, text := range []string{
 		"DROP TRIGGER retrysafe_gone", "DROP TABLE retrysafe_tags", "DROP TABLE retrysafe_hashes",
 		"DROP TABLE retrysafe_sightings", "DROP VIEW retrysafe_keys", "ALTER TABLE retrysafe_records DROP COLUMN tags", view,
+		"DELETE FROM retrysafe_meta WHERE name IN ('indexed', 'again')",
 		"UPDATE retrysafe_meta SET value = 1 WHERE name IN ('schema', 'oldest')",
 	} {
 		if _, err := db.Exec(text); err != nil {
