@@ -13,8 +13,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/storekit"
 )
 
-// List returns p.Limit records, the newest first, without Meta, Body and steps; with a state or a scope to select it
-// may read all that are newer than p.Before to find so many.
+// List returns p.Limit records, the newest first, without Meta, Body and steps. States have an index, which sweeps keep:
+// see Find. With a scope to select it may read all that are newer than p.Before.
 func (s *Store) List(ctx context.Context, p retrysafe.ListParams) ([]retrysafe.Record, error) {
 	found, err := s.search(ctx, retrysafe.FindParams{ListParams: p})
 	if err != nil {
@@ -23,9 +23,12 @@ func (s *Store) List(ctx context.Context, p retrysafe.ListParams) ([]retrysafe.R
 	return found, nil
 }
 
-// Find returns p.Limit of the records that p selects, the newest first, without Meta, Body and steps. A tag, or else
-// an ID, is looked up in an index, and so is MaxAge; a search by anything else reads the records from the newest on
-// until it has found so many, and fails after [Options.Timeout].
+// Find returns p.Limit of the records that p selects, the newest first, without Meta, Body and steps. It uses an index
+// for a tag, or else for an ID, or else for a state other than Succeeded, and for both ages. A search by anything else reads
+// the records from the newest on until it has found so many, and fails after [Options.Timeout].
+//
+// Sweep keeps the index of states. A search reads all records that are newer than the last sweeps: all there are, if
+// there was none.
 func (s *Store) Find(ctx context.Context, p retrysafe.FindParams) ([]retrysafe.Record, error) {
 	found, err := s.search(ctx, p)
 	if err != nil {
@@ -50,6 +53,8 @@ func (s *Store) search(ctx context.Context, p retrysafe.FindParams) (found []ret
 		text, args = s.sql.searchByTag, append(args, []byte(p.Tag), []byte(p.ID))
 	case p.ID != "":
 		text, args = s.sql.searchByID, append(args, []byte(p.ID))
+	case p.State != 0 && p.State != retrysafe.Succeeded:
+		text = s.sql.searchByState
 	}
 	b := new(pgx.Batch)
 	b.Queue(s.sql.searchSettings, strconv.FormatInt(s.options.Timeout.Milliseconds(), 10))

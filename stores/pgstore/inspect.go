@@ -55,8 +55,8 @@ func (s *Store) Stats(ctx context.Context) (retrysafe.Stats, error) {
 // PendingAges returns ages of pending records since their first claim: one that 95 and one that 99 of 100 records do
 // not exceed, and that of the oldest. Without pending records they are 0; expired ones do not count.
 //
-// Like Stats, it reads the whole table of claims once, and no answers: a second for some millions of records. The
-// server sorts the ages of the pending records, 8 bytes each, in work_mem or beyond that on disk.
+// It reads the pending records, and those that are newer than the last sweeps: see Find. The server sorts the ages of the
+// pending records, 8 bytes each, in work_mem or beyond that on disk.
 func (s *Store) PendingAges(ctx context.Context) (p95, p99, oldest time.Duration, err error) {
 	var ages [3]int64
 	if err := s.pool.QueryRow(ctx, s.sql.pendingAges).Scan(&ages[0], &ages[1], &ages[2]); err != nil {

@@ -15,7 +15,7 @@ import (
 // shared is the server of all tests that do not harm it. It syncs nothing: no test here takes the power away, and the
 // disk's moods would be most of their time.
 var shared = servers.SharedPostgres{Options: servers.PostgresOptions{Settings: map[string]string{
-	"fsync": "off", "full_page_writes": "off", "max_wal_size": "2GB",
+	"fsync": "off", "full_page_writes": "off", "max_wal_size": "2GB", "max_prepared_transactions": "10",
 }}}
 
 // strict is what makes all transactions of a connection serializable.
@@ -114,5 +114,5 @@ func age(t testing.TB, s *Store, d time.Duration) {
 	}
 	execute(t, s, `UPDATE {{schema}}.sightings SET first_at = first_at - $1, last_at = last_at - $1`, d.Microseconds())
 	execute(t, s, `UPDATE {{schema}}.results SET ended_at = ended_at - $1, keep_until = keep_until - $1`, d.Microseconds())
-	s.sweeper.low = 0
+	s.sweeper.low, s.sweeper.indexed = 0, time.Time{}
 }

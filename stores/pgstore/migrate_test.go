@@ -159,7 +159,8 @@ func TestMigrationsStay(t *testing.T) {
 		"migrations/004_hold.sql":               "610b3f766ff1dbb8",
 		"migrations/005_spellings.sql":          "8c2d3f6cf175dbd0",
 		"migrations/006_tags.sql":               "8957cca1600efb74",
-		"migrations/functions.sql of version 6": "b001b42b780eba2b",
+		"migrations/007_states.sql":             "685259d14ae7d8a0",
+		"migrations/functions.sql of version 7": "b001b42b780eba2b",
 	})
 }
 

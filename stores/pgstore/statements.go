@@ -44,6 +44,8 @@ type statements struct {
 	inspect, purge, stats, bytes, pendingAges, risks   string
 	lock, reopen                                       string
 	searchAll, searchByTag, searchByID, searchSettings string
+	searchByState                                      string
+	lockProgress, noteWriters, indexStates, indexEnded string
 	sightings                                          string
 	addSightings                                       statement
 	sweepClaims, sweepOlder, oldestDue                 string
@@ -105,8 +107,11 @@ func newStatements(schema string) *statements {
 		inspect: text("inspect"), purge: text("purge"), stats: text("stats"), bytes: text("bytes"),
 		pendingAges: text("pending_ages"), risks: text("risks"),
 		searchAll: search("search_all"), searchByTag: search("search_by_tag"), searchByID: search("search_by_id"),
+		searchByState:  search("search_by_state"),
 		searchSettings: text("search_settings"),
-		sightings:      text("sightings"), addSightings: newStatement(text("add_sightings")),
+		lockProgress:   text("lock_progress"), noteWriters: text("note_writers"),
+		indexStates: text("index_states"), indexEnded: text("index_ended"),
+		sightings: text("sightings"), addSightings: newStatement(text("add_sightings")),
 		sweepClaims: text("sweep_claims"), sweepOlder: text("sweep_older"), oldestDue: text("oldest_due"),
 		addDays: text("add_days"), pastDays: text("past_days"),
 		takeSweepLock: text("take_sweep_lock"), releaseSweepLock: text("release_sweep_lock"),

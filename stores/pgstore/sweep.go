@@ -29,14 +29,16 @@ type sweeper struct {
 	// was locked, and so was skipped, keeps it down.
 	low        int32
 	maintained time.Time // when the partitions were
+	indexed    time.Time // when states were
 }
 
 func (w *sweeper) start() { w.me = uuid(retrysafe.NewOwner()) }
 
 // Sweep deletes up to limit records that are past their retention, in small transactions, and returns how many. Now and
-// then it makes the partitions of the next days, and drops those whose answers may not be read any more. It pauses for
-// half of the time, so that claims are not slowed down. One process at a time sweeps; in the others Sweep returns 0. It
-// may be called by many goroutines at once, and returns an error when ctx ends.
+// then it makes the partitions of the next days, and drops those whose answers may not be read any more. It notes which
+// records have not succeeded, so that List and Find need not read the others. It pauses for half of the time, so that
+// claims are not slowed down. One process at a time sweeps; in the others Sweep returns 0. It may be called by many
+// goroutines at once, and returns an error when ctx ends.
 func (s *Store) Sweep(ctx context.Context, limit int) (int, error) {
 	if err := ctx.Err(); err != nil || limit <= 0 {
 		return 0, err
@@ -52,11 +54,15 @@ func (s *Store) Sweep(ctx context.Context, limit int) (int, error) {
 		return 0, err
 	}
 	swept, err := s.sweepClaims(ctx, limit)
-	if err != nil || swept >= limit {
-		return swept, err
+	if err == nil && swept < limit {
+		var older int
+		older, err = s.sweepOlder(ctx, limit-swept)
+		swept += older
 	}
-	older, err := s.sweepOlder(ctx, limit-swept)
-	return swept + older, err
+	if err == nil {
+		err = s.indexStates(ctx)
+	}
+	return swept, err
 }
 
 func (s *Store) takeSweepLock(ctx context.Context) (mine bool, err error) {

@@ -13,8 +13,8 @@ import (
 )
 
 // Find returns the records that p selects, the newest first. It reads those that have the tag; without one, those that
-// may have the ID; without either, like List, every record of that age until it has found enough. Claims do not wait
-// for it.
+// may have the ID; without either, those in the state, unless that is Succeeded, and those that no sweep has looked at
+// yet; and otherwise, like List, every record of that age until it has found enough. Claims do not wait for it.
 func (s *Store) Find(ctx context.Context, p retrysafe.FindParams) ([]retrysafe.Record, error) {
 	p.ListParams = storekit.ListParams(p.ListParams)
 	found := []retrysafe.Record{}
@@ -54,6 +54,8 @@ func findQuery(p retrysafe.FindParams, now instant) (query, []driver.Value) {
 	case p.ID != "":
 		hash := hashOf(p.ID)
 		return "find_by_id", append(args, blob(p.ID), hash[:])
+	case p.State != 0 && p.State != retrysafe.Succeeded:
+		return "find_by_state", args
 	}
 	return "list", args
 }

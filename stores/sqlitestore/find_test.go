@@ -45,7 +45,7 @@ func foundIDs(t testing.TB, s *Store, p retrysafe.FindParams) (ids []string) {
 }
 
 // Find reads what the indexes name, and stops at its limit. Seen to fail with "+" before tag in find_by_tag.sql, with
-// JOIN for CROSS JOIN in find_by_id.sql, and with ORDER BY key.
+// JOIN for CROSS JOIN in find_by_id.sql, with ORDER BY key, and with id for record in find_by_state.sql, which sorted.
 func TestFindPlans(t *testing.T) {
 	s := openTest(t)
 	for _, c := range []struct {
@@ -59,6 +59,18 @@ func TestFindPlans(t *testing.T) {
 		{retrysafe.FindParams{ID: "k"}, []string{
 			"SEARCH retrysafe_hashes USING INTEGER PRIMARY KEY (rowid<?)",
 			"SEARCH retrysafe_records USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
+		}},
+		{retrysafe.FindParams{ListParams: retrysafe.ListParams{State: retrysafe.Failed}}, []string{
+			"MERGE (UNION ALL)", "LEFT", "MERGE (UNION ALL)", "LEFT",
+			"SEARCH retrysafe_tags USING PRIMARY KEY (tag=? AND record>? AND record<?)",
+			"SCALAR SUBQUERY 1", "SEARCH retrysafe_meta USING PRIMARY KEY (name=?)",
+			"SEARCH retrysafe_records USING INTEGER PRIMARY KEY (rowid=?)",
+			"CORRELATED SCALAR SUBQUERY 2", "SEARCH f USING PRIMARY KEY (tag=? AND record=?)", "RIGHT",
+			"SEARCH retrysafe_tags USING PRIMARY KEY (tag=? AND record>? AND record<?)",
+			"SCALAR SUBQUERY 4", "SEARCH retrysafe_meta USING PRIMARY KEY (name=?)",
+			"SEARCH retrysafe_records USING INTEGER PRIMARY KEY (rowid=?)", "RIGHT",
+			"SEARCH retrysafe_records USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
+			"SCALAR SUBQUERY 6", "SEARCH retrysafe_meta USING PRIMARY KEY (name=?)",
 		}},
 		{retrysafe.FindParams{MinAge: time.Hour, MaxAge: 2 * time.Hour}, []string{
 			"SEARCH retrysafe_records USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
@@ -176,6 +188,7 @@ func downgrade(t *testing.T, path string) {
 	for _, text := range []string{
 		"DROP TRIGGER retrysafe_gone", "DROP TABLE retrysafe_tags", "DROP TABLE retrysafe_hashes",
 		"DROP TABLE retrysafe_sightings", "DROP VIEW retrysafe_keys", "ALTER TABLE retrysafe_records DROP COLUMN tags", view,
+		"DELETE FROM retrysafe_meta WHERE name IN ('indexed', 'again')",
 		"UPDATE retrysafe_meta SET value = 1 WHERE name IN ('schema', 'oldest')",
 	} {
 		if _, err := db.Exec(text); err != nil {

@@ -54,8 +54,9 @@ func (r *record) forPeople(run runner, k retrysafe.Key, now instant) (retrysafe.
 	return v, err
 }
 
-// List returns up to p.Limit records, the newest first, without Meta, Body and steps. It reads every record that came
-// since p.Before until it has found enough; claims do not wait for it.
+// List returns up to p.Limit records, the newest first, without Meta, Body and steps. It reads what Find
+// reads for a state, and otherwise every record that came since p.Before until it has found enough; claims do not wait
+// for it.
 func (s *Store) List(ctx context.Context, p retrysafe.ListParams) ([]retrysafe.Record, error) {
 	return s.Find(ctx, retrysafe.FindParams{ListParams: p})
 }

@@ -44,6 +44,8 @@ func (t *writeTx) reopen(d retrysafe.Digest, fence int64, step retrysafe.StepRes
 	}
 	t.wake(d)
 	t.deadlines = append(t.deadlines, deadline{r.id(), t.now + r.Keep.Key})
-	_, err = t.exec("reopen", r.id(), t.now)
-	return err
+	if _, err := t.exec("reopen", r.id(), t.now); err != nil {
+		return err
+	}
+	return indexReopened(t, r.id())
 }

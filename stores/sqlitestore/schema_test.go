@@ -11,5 +11,6 @@ func TestMigrationsStay(t *testing.T) {
 	sqlfunctions.Migrations(t, migrationFiles, "migrations/*.sql", map[string]string{
 		"migrations/001_records.sql": "b7c172a69d3bc105",
 		"migrations/002_find.sql":    "df0140a7f01fd8e7",
+		"migrations/003_states.sql":  "1083665813bb6852",
 	})
 }

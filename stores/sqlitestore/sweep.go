@@ -34,9 +34,10 @@ type sweeper struct {
 	// walked is up to where the records that the file had when it was opened have been looked at, and known where
 	// they end.
 	walked, known int64
-	piece         int  // how many records to sweep in the next transaction
-	ahead         int  // how many to look at
-	freed         bool // something, since the file was found to have few free pages
+	piece         int     // how many records to sweep in the next transaction
+	ahead         int     // how many to look at
+	freed         bool    // something, since the file was found to have few free pages
+	indexed       instant // when states were last
 
 	mu     sync.Mutex        // guards what follows
 	next   map[int64]instant // by span: not later than its first deadline
@@ -79,7 +80,8 @@ func (w *sweeper) note(id int64, due instant) {
 
 // Sweep deletes records past their retention, and drops bodies and steps that may not be read any more: up to limit
 // records, a few in each transaction, so that claims do not wait. Less than limit means that nothing more is due.
-// The store sweeps by itself while it is being used; call Sweep to have space back in quiet times.
+// It also notes which records have not succeeded, for Find. The store sweeps by itself while it is being used; call Sweep
+// to have space back in quiet times.
 func (s *Store) Sweep(ctx context.Context, limit int) (int, error) {
 	s.sweeper.pass.Lock()
 	defer s.sweeper.pass.Unlock()
@@ -90,6 +92,9 @@ func (s *Store) Sweep(ctx context.Context, limit int) (int, error) {
 			return swept, err
 		}
 		if !more {
+			if err := s.indexStates(ctx); err != nil {
+				return swept, err
+			}
 			return swept, s.shrink(ctx)
 		}
 		n, err := s.sweepSpan(ctx, limit-swept)

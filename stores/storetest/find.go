@@ -129,6 +129,34 @@ var finderRules = []rule{
 		k.findIDs(retrysafe.FindParams{MinAge: half, MaxAge: oneAndAHalf}, "middle")
 		k.findIDs(retrysafe.FindParams{MinAge: oneAndAHalf, MaxAge: half})
 	}},
+	{"find-by-state", "Find selects records by their state, also long after they were claimed, and after sweeps", func(k *kit) {
+		byState := func(state retrysafe.State, want ...string) {
+			k.Helper()
+			k.findIDs(retrysafe.FindParams{ListParams: retrysafe.ListParams{State: state}}, want...)
+		}
+		k.take("waits", keeping(keepLonger))
+		steps := k.take("is released", keeping(keepLonger))
+		k.checkpoint(steps, "a", "1")
+		fails, ends := k.take("fails", keeping(keepLonger)), k.take("ends", keeping(keepLonger))
+		for range 3 {
+			byState(retrysafe.Pending, "ends", "fails", "is released", "waits")
+			byState(retrysafe.Failed)
+			k.age(time.Minute)
+			k.sweepIfAble()
+		}
+		k.release(steps)
+		k.must("Complete", k.store.Complete(k.ctx, fails, retrysafe.Result{Failed: true, Code: 422}, keepLonger))
+		k.must("Complete", k.store.Complete(k.ctx, ends, retrysafe.Result{}, keepLonger))
+		k.take("is new", keeping(keepLonger))
+		for range 3 {
+			byState(retrysafe.Pending, "is new", "waits")
+			byState(retrysafe.Released, "is released")
+			byState(retrysafe.Failed, "fails")
+			byState(retrysafe.Succeeded, "ends")
+			k.age(time.Minute)
+			k.sweepIfAble()
+		}
+	}},
 	{"find-by-all", "what Find is given together, each record fits; without anything it lists", func(k *kit) {
 		k.take("1", order("1"))
 		l := k.take("2", order("1"))

@@ -60,6 +60,7 @@ var assets embed.FS
 // New returns a dashboard.
 func New(o Options) *Dashboard {
 	d := &Dashboard{options: o, keys: timed{o.Keys}, pages: parsePages(), secret: make([]byte, 32), provider: newProvider(o.OIDC)}
+	d.counts.patience = countPatience
 	_, _ = rand.Read(d.secret) // it never fails
 	if local, ok := o.Keys.(keys.Local); ok {
 		scanner, ok := local.Store.(retrysafe.FullScanner)

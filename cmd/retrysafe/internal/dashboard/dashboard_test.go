@@ -65,6 +65,7 @@ func start(t *testing.T, o Options) *kit {
 	}
 	o.Log, o.Store = slog.New(slog.NewTextHandler(k.log, nil)), "keys.db"
 	k.dashboard = New(o)
+	k.dashboard.counts.patience = time.Minute
 	return k
 }
 

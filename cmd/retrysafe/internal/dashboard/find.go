@@ -65,7 +65,11 @@ func (q *request) list() error {
 		data.State = keys.All
 		return q.render(http.StatusOK, "find", "Find keys", "find", data)
 	}
-	query := keys.Query{State: data.State, Tag: data.Tag}
+	query := keys.Query{State: data.State, Tag: data.Tag, Limit: rowsPerPage}
+	switch data.State {
+	case keys.Abandoned, keys.Uncommitted, keys.InFlight:
+		query.Limit = 0 // a page of the store has those of the other two states too
+	}
 	if data.Tag != "" && !keys.IsTag(data.Tag) {
 		return &fault{http.StatusBadRequest, "The tag cannot be read", "Write its name and its value, as in order=1234."}
 	}

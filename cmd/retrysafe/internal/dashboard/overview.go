@@ -10,6 +10,7 @@ import (
 
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/keys"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/traffic"
+	"github.com/retrysafe/retrysafe/httpsafe"
 )
 
 // refreshEvery is how often a store is asked for counts at most, however many pages are open. One that takes long is
@@ -19,25 +20,47 @@ const (
 	refreshRest  = 20 // times as long as it took
 )
 
+const (
+	// countTimeout bounds a count of all keys, for which no page waits.
+	countTimeout = time.Minute
+	// countPatience is how long a page waits for the counts, so that it comes with those of most stores.
+	countPatience = 200 * time.Millisecond
+)
+
 // counts are the last ones of the store.
 type counts struct {
-	mu      sync.Mutex
-	asking  bool
-	next    time.Time
-	last    counted
-	lastErr error
+	mu       sync.Mutex
+	asked    chan struct{} // closed when the store has answered; nil: it was never asked
+	next     time.Time
+	last     counted
+	lastErr  error
+	patience time.Duration
 }
 
-// counted is what the store was asked.
+// counted is what the store was asked. Unfinished keys are listed, which takes less time than to count all.
 type counted struct {
-	At       time.Time
-	ByState  map[string]int64 // nil: not counted in time
-	InFlight ages
-	Waiting  ages // abandoned
+	At        time.Time        // of the lists; zero: there was none yet
+	InFlight  ages             // keys that an attempt works on
+	Waiting   ages             // abandoned
+	ByState   map[string]int64 // nil: they were never counted
+	CountedAt time.Time        // of ByState
+	Counting  bool             // that is going on
+}
+
+// of returns how many keys there are in a state, if it is known.
+func (c counted) of(state string) (n int64, known bool) {
+	switch {
+	case state == keys.Abandoned && !c.At.IsZero() && !c.Waiting.More:
+		return int64(c.Waiting.N), true
+	case state == keys.InFlight && !c.At.IsZero() && !c.InFlight.More:
+		return int64(c.InFlight.N), true
+	}
+	return c.ByState[state], c.ByState != nil
 }
 
 // ages are those of the keys of a state.
 type ages struct {
+	N       int // without those of observe mode
 	Buckets []bucket
 	Oldest  float64
 	More    bool // than one page of the store
@@ -69,6 +92,9 @@ func agesOf(page keys.Page) ages {
 	most := 1
 	for _, r := range page.Keys {
 		a.Oldest = max(a.Oldest, r.Age)
+		if r.State != keys.Abandoned || !httpsafe.IsObservedScope(r.Scope) {
+			a.N++
+		}
 		for i, limit := range ageLimits {
 			if r.Age < limit.below.Seconds() {
 				a.Buckets[i].N++
@@ -83,40 +109,63 @@ func agesOf(page keys.Page) ages {
 	return a
 }
 
-// get returns the counts. One visitor asks the store; the others get what is there meanwhile.
+// get returns the counts. The store is asked once at a time, and a page does not wait longer for its answer than
+// c.patience: it then shows what is known, and renews itself.
 func (c *counts) get(ctx context.Context, from keys.Keys) (counted, error) {
 	c.mu.Lock()
-	now := time.Now()
-	if c.asking || now.Before(c.next) {
-		defer c.mu.Unlock()
-		return c.last, c.lastErr
+	isAsking := c.asked != nil && c.next.IsZero()
+	if !isAsking && !time.Now().Before(c.next) {
+		c.asked, c.next = make(chan struct{}), time.Time{}
+		c.last.Counting = true
+		go c.ask(context.WithoutCancel(ctx), from)
 	}
-	c.asking = true
+	asked := c.asked
 	c.mu.Unlock()
 
-	found, err := count(ctx, from)
-	found.At = time.Now()
-
+	patience := time.NewTimer(c.patience)
+	defer patience.Stop()
+	select {
+	case <-asked:
+	case <-patience.C:
+	case <-ctx.Done():
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.asking, c.last, c.lastErr = false, found, err
-	c.next = found.At.Add(max(refreshEvery, refreshRest*found.At.Sub(now)))
-	if err != nil {
-		c.next = time.Time{}
-	}
-	return found, err
+	return c.last, c.lastErr
 }
 
-func count(ctx context.Context, from keys.Keys) (found counted, err error) {
-	waiting, err := from.List(ctx, keys.Query{State: keys.Abandoned, Count: true})
-	if err != nil {
-		return found, err
+// ask asks the store for unfinished keys, which come first, and then for the numbers of all.
+func (c *counts) ask(ctx context.Context, from keys.Keys) {
+	began := time.Now()
+	waiting, err := timed{from}.List(ctx, keys.Query{State: keys.Abandoned})
+	var working keys.Page
+	if err == nil {
+		working, err = timed{from}.List(ctx, keys.Query{State: keys.InFlight})
 	}
-	working, err := from.List(ctx, keys.Query{State: keys.InFlight})
-	if err != nil {
-		return found, err
+	c.mu.Lock()
+	if c.lastErr = err; err == nil {
+		c.last.At, c.last.Waiting, c.last.InFlight = time.Now(), agesOf(waiting), agesOf(working)
 	}
-	return counted{ByState: waiting.Counts, Waiting: agesOf(waiting), InFlight: agesOf(working)}, nil
+	c.mu.Unlock()
+
+	var measured keys.Measured
+	if err == nil {
+		ctx, stop := context.WithTimeout(ctx, countTimeout)
+		defer stop()
+		measured, err = from.Measure(ctx, keys.Measure{Scan: true})
+	}
+	now := time.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err == nil {
+		c.last.ByState, c.last.CountedAt = measured.Records, now
+	}
+	c.last.Counting = false
+	c.next = now.Add(max(refreshEvery, refreshRest*now.Sub(began)))
+	if c.lastErr != nil {
+		c.next = now // the next visitor asks again
+	}
+	close(c.asked)
 }
 
 // overviewPage is the data of the page, and of its live part.
@@ -141,6 +190,7 @@ type ageGroup struct {
 type stateCount struct {
 	State, Says string
 	N           int64
+	Known       bool
 }
 
 // stateWords are the states in the order in which they are shown.
@@ -199,11 +249,12 @@ func (q *request) overviewData() (overviewPage, error) {
 		return data, nil
 	}
 	var err error
-	if data.Counted, err = q.counts.get(q.r.Context(), q.keys); err != nil {
+	if data.Counted, err = q.counts.get(q.r.Context(), q.options.Keys); err != nil {
 		return data, err
 	}
 	for _, s := range stateWords {
-		data.States = append(data.States, stateCount{s.state, s.says, data.Counted.ByState[s.state]})
+		n, isKnown := data.Counted.of(s.state)
+		data.States = append(data.States, stateCount{s.state, s.says, n, isKnown})
 	}
 	return data, nil
 }

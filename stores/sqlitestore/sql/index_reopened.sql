@@ -1,0 +1,2 @@
+-- Forgets that a record has failed.
+DELETE FROM retrysafe_tags WHERE tag = CAST('=failed' AS BLOB) AND record = ?

@@ -1,0 +1,1 @@
+UPDATE retrysafe_meta SET value = ?2 WHERE name = ?1
