@@ -29,12 +29,13 @@ type entry struct {
 const (
 	// maxTogether is how many requests, and maxBytesTogether how many bytes of them, are saved in one transaction.
 	maxTogether, maxBytesTogether = 256, 8 << 20
-	// saveTime bounds one transaction.
+	// saveTime bounds what is saved together, and then all that is tried alone.
 	saveTime = 10 * time.Second
 )
 
-// put saves a message. If ctx ends before, it may be saved all the same.
-func (g *group) put(ctx context.Context, m outbox.Entry) (outbox.Status, error) {
+// put saves a message. It returns when that is over, whatever becomes of the client, because the body belongs to the
+// caller.
+func (g *group) put(m outbox.Entry) (outbox.Status, error) {
 	e := &entry{Entry: m, done: make(chan struct{})}
 	g.mu.Lock()
 	g.waiting = append(g.waiting, e)
@@ -43,12 +44,8 @@ func (g *group) put(ctx context.Context, m outbox.Entry) (outbox.Status, error) 
 		go g.write()
 	}
 	g.mu.Unlock()
-	select {
-	case <-e.done:
-		return e.status, e.err
-	case <-ctx.Done():
-		return outbox.Status{}, ctx.Err()
-	}
+	<-e.done
+	return e.status, e.err
 }
 
 // write saves what waits, until nothing does.
@@ -80,18 +77,22 @@ func (g *group) next() []*entry {
 // save saves requests together. If that fails, each is tried alone, so that one which the database refuses does not take
 // the others with it.
 func (g *group) save(all []*entry) {
-	err := g.saveTogether(all)
+	ctx, stop := context.WithTimeout(context.Background(), saveTime)
+	defer stop()
+	err := g.saveTogether(ctx, all)
+	if err != nil && len(all) > 1 {
+		ctx, stop = context.WithTimeout(context.Background(), saveTime)
+		defer stop()
+	}
 	for _, e := range all {
 		if e.err = err; err != nil && len(all) > 1 {
-			e.err = g.saveTogether([]*entry{e})
+			e.err = g.saveTogether(ctx, []*entry{e})
 		}
 		close(e.done)
 	}
 }
 
-func (g *group) saveTogether(all []*entry) error {
-	ctx, stop := context.WithTimeout(context.Background(), saveTime)
-	defer stop()
+func (g *group) saveTogether(ctx context.Context, all []*entry) error {
 	entries := make([]outbox.Entry, len(all))
 	for i, e := range all {
 		entries[i] = e.Entry

@@ -148,7 +148,7 @@ func (in *Inbox) Accept(ctx context.Context, a *httpsafe.Accepted) (fresh bool, 
 	if err := in.refuse(ctx, e); err != nil {
 		return false, err
 	}
-	s, err := in.group.put(ctx, e)
+	s, err := in.group.put(e)
 	switch {
 	case err != nil:
 		return false, err
@@ -220,22 +220,20 @@ func (c *counts) add(e outbox.Entry) {
 		b.Messages++
 		b.Bytes += int64(len(e.Body))
 	}
-	if c.bySender != nil {
-		c.bySender[string(e.Sender)] = one
-	}
+	c.bySender[string(e.Sender)] = one
 }
 
 // refuse refuses a request for which there is no room.
 func (in *Inbox) refuse(ctx context.Context, e outbox.Entry) error {
 	c := &in.counts
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch {
-	case c.bySender == nil: // the first request waits for the count
+	if !c.known() { // the first requests wait for the count
 		if err := in.count(ctx); err != nil {
 			return err
 		}
-	case time.Since(c.at) > countEvery && !c.counting:
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if time.Since(c.at) > countEvery && !c.counting {
 		c.counting = true
 		go in.recount()
 	}
@@ -254,30 +252,37 @@ func (in *Inbox) refuse(ctx context.Context, e outbox.Entry) error {
 	return &full
 }
 
-// recount counts anew, in the background.
+// recount counts anew, in the background. After a failure the next count is a moment away, too.
 func (in *Inbox) recount() {
-	ctx, stop := context.WithTimeout(context.Background(), saveTime)
-	defer stop()
-	all, err := in.box.Waiting(ctx, in.topic)
+	err := in.count(context.Background())
 	in.counts.mu.Lock()
 	defer in.counts.mu.Unlock()
 	in.counts.counting = false
-	if err == nil {
-		in.counts.set(all)
-	} else {
-		in.counts.at = time.Now() // the next look comes a moment later, not with the next request
+	if err != nil {
+		in.counts.at = time.Now()
 	}
 }
 
-// count counts while the mutex of the counts is held.
 func (in *Inbox) count(ctx context.Context) error {
+	ctx, stop := context.WithTimeout(ctx, saveTime)
+	defer stop()
 	all, err := in.box.Waiting(ctx, in.topic)
-	if err == nil {
-		in.counts.set(all)
+	if err != nil {
+		return err
 	}
-	return err
+	in.counts.mu.Lock()
+	defer in.counts.mu.Unlock()
+	in.counts.set(all)
+	return nil
 }
 
+func (c *counts) known() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.bySender != nil
+}
+
+// set notes what was counted. The mutex is held.
 func (c *counts) set(bySender map[string]outbox.Backlog) {
 	c.bySender, c.all, c.at = bySender, outbox.Backlog{}, time.Now()
 	for _, b := range bySender {

@@ -140,9 +140,10 @@ func (h *routeHandler) quota(next httpsafe.QuotaFunc) httpsafe.QuotaFunc {
 	}
 }
 
-// settle gives a key back to the quota of its caller, unless it was a new key and work was done under it.
+// settle gives a key back to the quota of its caller, unless it was a new key and work was done under it, or an inbox has
+// accepted its request.
 func (h *routeHandler) settle(entry *logEntry, last retrysafe.EventKind) {
-	if !entry.charged {
+	if !entry.charged || entry.inbox.accepted && !entry.inbox.known {
 		return
 	}
 	switch last {

@@ -1,10 +1,12 @@
 package inbox
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -362,4 +364,66 @@ type statusOf struct {
 func (s *statusOf) WriteHeader(status int) { s.status = status }
 func (s *statusOf) Write(b []byte) (int, error) {
 	return len(b), nil
+}
+
+// The body of a request whose client leaves while it is being saved is its own, whatever requests come after it. Seen to
+// fail with put returning when the client leaves: the buffer went to the next request, whose body was saved instead.
+func TestAClientThatLeaves(t *testing.T) {
+	k := newKit(t, outbox.SQLite)
+	k.post(`{"id":0}`).want(202)
+	lock, err := k.db.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	if _, err := lock.ExecContext(t.Context(), "BEGIN IMMEDIATE"); err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for i := 1; i <= 20; i++ {
+		ctx, leave := context.WithCancel(t.Context())
+		began := make(chan struct{})
+		all.Go(func() {
+			body := fmt.Sprintf(`{"id":%d,"text":%q}`, i, strings.Repeat(fmt.Sprint(i%10), 500))
+			r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/hooks", &signalling{strings.NewReader(body), began})
+			k.guarded.ServeHTTP(httptest.NewRecorder(), r)
+		})
+		<-began
+		leave()
+	}
+	if _, err := lock.ExecContext(t.Context(), "ROLLBACK"); err != nil {
+		t.Fatal(err)
+	}
+	all.Wait()
+	k.run()
+	k.until("all were settled", func() bool { return k.count(outbox.Pending) == 0 })
+	for _, body := range k.seen() {
+		var said struct {
+			ID   int
+			Text string
+		}
+		if body == `{"id":0}` {
+			continue
+		}
+		if err := json.Unmarshal([]byte(body), &said); err != nil || said.Text != strings.Repeat(fmt.Sprint(said.ID%10), 500) {
+			t.Errorf("the service has seen %s (%v)", body, err)
+		}
+	}
+	if n := k.count(outbox.Dead); n != 0 {
+		t.Errorf("%d requests are dead", n)
+	}
+}
+
+// signalling is a body that tells when it has been read.
+type signalling struct {
+	*strings.Reader
+	read chan struct{}
+}
+
+func (s *signalling) Read(p []byte) (int, error) {
+	n, err := s.Reader.Read(p)
+	if err == io.EOF {
+		close(s.read)
+	}
+	return n, err
 }

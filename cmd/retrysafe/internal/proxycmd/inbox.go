@@ -25,7 +25,9 @@ type inboxes struct {
 	observer outbox.Observer
 	log      *slog.Logger
 
-	stop    context.CancelFunc // ends the deliveries
+	mu      sync.Mutex
+	stop    context.CancelFunc // ends the deliveries; nil: there are none
+	ended   bool
 	running sync.WaitGroup
 }
 
@@ -67,7 +69,7 @@ func logDelivery(ctx context.Context, log *slog.Logger, e outbox.Event) {
 	}
 }
 
-// install gives each route of the options that accepts requests its inbox. box is nil if nothing is going to be served.
+// installInboxes gives each route of the options that accepts requests its inbox. box is nil if nothing is going to be served.
 func installInboxes(o *proxy.Options, all map[string]inbox.Options, box *outbox.Outbox, observer outbox.Observer) map[string]*inbox.Inbox {
 	installed := map[string]*inbox.Inbox{}
 	install := func(r *proxy.Route, pattern string) {
@@ -84,10 +86,16 @@ func installInboxes(o *proxy.Options, all map[string]inbox.Options, box *outbox.
 	return installed
 }
 
-// deliver ends the deliveries that run, and starts those of other inboxes. The requests that are being delivered end
-// first, so that no two settings of a route are in force at once.
+// deliver starts the deliveries of inboxes, and lets those that run end: what they are delivering goes on meanwhile.
 func (b *inboxes) deliver(all map[string]*inbox.Inbox, h http.Handler) {
-	b.end()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ended {
+		return
+	}
+	if b.stop != nil {
+		b.stop()
+	}
 	ctx, stop := context.WithCancel(context.Background())
 	b.stop = stop
 	for _, in := range all {
@@ -97,12 +105,15 @@ func (b *inboxes) deliver(all map[string]*inbox.Inbox, h http.Handler) {
 
 // end lets the deliveries that are under way end, and takes no more.
 func (b *inboxes) end() {
-	if b == nil || b.stop == nil {
+	if b == nil {
 		return
 	}
-	b.stop()
+	b.mu.Lock()
+	if b.ended = true; b.stop != nil {
+		b.stop()
+	}
+	b.mu.Unlock()
 	b.running.Wait()
-	b.stop = nil
 }
 
 // warnLeftOver logs the routes that are gone, and whose requests wait.
@@ -128,7 +139,7 @@ func (b *inboxes) warnLeftOver(all map[string]*inbox.Inbox) {
 	}
 }
 
-// closeInboxes ends everything.
+// close ends everything.
 func (b *inboxes) close() {
 	if b != nil {
 		b.end()
