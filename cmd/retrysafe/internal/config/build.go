@@ -168,6 +168,7 @@ func (t Route) options(known secrets) proxy.Route {
 	if t.completesUpstream() {
 		r.Policy = r.Policy.CompletedElsewhere()
 	}
+	r.HTTP.Required = r.HTTP.Required || t.acceptsInbox() // as HTTP.Inbox, which comes later, has it
 	return r
 }
 
