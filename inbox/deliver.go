@@ -13,17 +13,20 @@ import (
 	"github.com/retrysafe/retrysafe/outbox"
 )
 
+// deliveryLease is how long the requests wait that a process was delivering when it was killed. It is extended while they
+// are being delivered.
+const deliveryLease = 30 * time.Second
+
 // Run delivers the requests of the inbox to h, which has the httpsafe.Middleware with this Inbox around the handler that
 // does the work, or is a proxy.Proxy with such a route. Several processes may run at once, and each request goes to one of
 // them. When ctx ends, Run lets the deliveries that are under way end, and returns ctx's error.
 func (in *Inbox) Run(ctx context.Context, h http.Handler) error {
-	lease := max(2*in.o.Timeout, time.Minute)
 	relay := outbox.NewRelay(in.box, outbox.Each(in.o.Concurrency, func(ctx context.Context, m outbox.Delivery) error {
 		ctx, stop := context.WithTimeout(ctx, in.o.Timeout)
 		defer stop()
 		return deliver(ctx, h, m)
 	}), outbox.RelayOptions{
-		Topic: in.topic, Lease: lease, Idle: in.o.Idle, FirstDelay: in.o.FirstDelay, MaxDelay: in.o.MaxDelay,
+		Topic: in.topic, Lease: deliveryLease, Idle: in.o.Idle, FirstDelay: in.o.FirstDelay, MaxDelay: in.o.MaxDelay,
 		MaxTries: in.o.Attempts, MaxAge: in.o.For, Retention: in.o.Retention, Observer: in.o.Observer,
 	})
 	in.mu.Lock()
@@ -59,7 +62,6 @@ func deliver(ctx context.Context, h http.Handler, m outbox.Delivery) (err error)
 		}
 	}()
 	h.ServeHTTP(w, r)
-	w.WriteHeader(http.StatusOK) // which a handler that wrote nothing means
 	return judge(d, w)
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/retrysafe/retrysafe"
@@ -51,6 +52,12 @@ func (b *Outbox) take(ctx context.Context, n int, o RelayOptions) (leased, error
 		return exec(ctx, conn, b.sql.take, l.owner[:], o.Lease.Microseconds(), l.ids())
 	})
 	return l, err
+}
+
+// extend extends the lease on the messages of a batch, and reports whether any of them still belong to it.
+func (b *Outbox) extend(ctx context.Context, l leased, lease time.Duration) (bool, error) {
+	n, err := b.run(ctx, b.sql.extend, l.owner[:], lease.Microseconds(), l.ids())
+	return n > 0, err
 }
 
 // isolate returns the messages of a batch that are sent together. A suspect message is sent alone, so that one that

@@ -21,8 +21,8 @@ type RelayOptions struct {
 	// which takes the next messages while others are still being sent.
 	Workers int
 	// Lease is how long a batch belongs to the relay that took it. After that, other relays send what this one has
-	// not sent, so a crash delays messages by up to a lease. A Sink gets three quarters of it for a batch. Default 1
-	// minute.
+	// not sent, so a crash delays messages by up to a lease. A Sink gets three quarters of it for a batch. The lease on
+	// messages that a Sink made by Each is still sending is extended. Default 1 minute.
 	Lease time.Duration
 	// Idle is the longest time between two polls when there was nothing to send. Default 500 ms. See Wake.
 	Idle time.Duration

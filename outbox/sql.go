@@ -29,7 +29,8 @@ type statements struct {
 	prepare, version              string
 	migrated                      statement
 	save, due, heads, dueHeads    statement
-	take, settle, settleFree      statement
+	take, extend                  statement
+	settle, settleFree            statement
 	dead, letter, redeliver, drop statement
 	stats, held, sweep            statement
 	put, status, list, message    statement
@@ -110,7 +111,7 @@ func newStatements(d Dialect, o Options) (*statements, error) {
 		lock: text("lock"), unlock: strings.TrimSpace(text("unlock")),
 		prepare: text("prepare"), version: text("version"), migrated: with("migrated"),
 		save: with("save"), due: with("due"), heads: with("heads"), dueHeads: with("due_heads"),
-		take: with("take"), settle: with("settle"), settleFree: with("settle_free"),
+		take: with("take"), extend: with("extend"), settle: with("settle"), settleFree: with("settle_free"),
 		dead: with("dead"), letter: with("letter"), redeliver: with("redeliver"), drop: with("drop"),
 		stats: with("stats"), held: with("held"), sweep: with("sweep"),
 		put: with("put"), status: with("status"), list: with("list"), message: with("message"), waiting: with("waiting"),

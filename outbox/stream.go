@@ -126,31 +126,62 @@ type ended struct {
 	late   bool // its turn did not come
 }
 
-// send sends the messages of a batch and saves the results as they come.
+// send sends the messages of a batch and saves the results as they come. The lease on the others is extended meanwhile; if
+// that fails for three quarters of it, their sending is ended.
 func (s *streaming) send(ctx context.Context, l leased, began time.Time) {
-	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), began.Add(s.o.Lease))
-	defer cancel()
-	sending, stop := context.WithDeadline(ctx, began.Add(s.o.Lease/4*3))
+	sending, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
+	end := time.AfterFunc(s.o.Lease/4*3-time.Since(began), stop)
+	defer end.Stop()
+	extend := time.NewTicker(s.o.Lease / 3)
+	defer extend.Stop()
 	results := make(chan ended, len(l.batch))
 	go s.start(sending, l, results)
-	var done []ended
-	for left := len(l.batch); left > 0; left -= len(done) {
-		done = gather(results, left)
+	for open := l; len(open.batch) > 0; {
+		done := gather(results, len(open.batch), extend.C)
+		if len(done) == 0 {
+			s.extend(ctx, open, end, stop)
+			continue
+		}
 		s.leave(done, time.Since(began))
-		part := leased{owner: l.owner}
-		var answers []error
-		var all []settled
+		s.save(ctx, l, done, time.Since(began))
 		for _, e := range done {
-			d := l.batch[e.at]
-			part.batch, answers, all = append(part.batch, d), append(answers, e.answer), append(all, s.judge(d, e.answer))
+			open.batch = slices.DeleteFunc(slices.Clone(open.batch), func(d Delivery) bool { return d.ID == l.batch[e.at].ID })
 		}
-		if err := s.end(ctx, part, all, answers, time.Since(began)); err != nil {
-			s.observe(ctx, Event{Kind: DatabaseFailed, Err: err})
-		}
-		if slices.ContainsFunc(part.batch, func(d Delivery) bool { return d.Aggregate != "" }) {
-			s.Wake() // the next of the aggregate may be due
-		}
+	}
+}
+
+// extend extends the lease on messages that are being sent, and with it the time after which end ends that.
+func (s *streaming) extend(ctx context.Context, open leased, end *time.Timer, stop func()) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(databaseTime, s.o.Lease/3))
+	defer cancel()
+	began := time.Now()
+	switch mine, err := s.box.extend(ctx, open, s.o.Lease); {
+	case err != nil:
+		s.observe(ctx, Event{Kind: DatabaseFailed, Err: err})
+	case !mine: // others have taken all of them
+		stop()
+	default:
+		end.Reset(s.o.Lease/4*3 - time.Since(began))
+	}
+}
+
+// save saves results of a batch.
+func (s *streaming) save(ctx context.Context, l leased, done []ended, took time.Duration) {
+	part := leased{owner: l.owner}
+	var answers []error
+	var all []settled
+	for _, e := range done {
+		d := l.batch[e.at]
+		part.batch, answers, all = append(part.batch, d), append(answers, e.answer), append(all, s.judge(d, e.answer))
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.o.Lease)
+	defer cancel()
+	if err := s.end(ctx, part, all, answers, took); err != nil {
+		s.observe(ctx, Event{Kind: DatabaseFailed, Err: err})
+	}
+	if slices.ContainsFunc(part.batch, func(d Delivery) bool { return d.Aggregate != "" }) {
+		s.Wake() // the next of the aggregate may be due
 	}
 }
 
@@ -169,9 +200,14 @@ func (s *streaming) start(ctx context.Context, l leased, results chan<- ended) {
 	}
 }
 
-// gather waits for one result, and for a moment for more of them, up to n.
-func gather(results <-chan ended, n int) []ended {
-	done := []ended{<-results}
+// gather waits for one result, and for a moment for more of them, up to n. It returns none if tick comes first.
+func gather(results <-chan ended, n int, tick <-chan time.Time) (done []ended) {
+	select {
+	case e := <-results:
+		done = append(done, e)
+	case <-tick:
+		return nil
+	}
 	more := time.NewTimer(settleEvery)
 	defer more.Stop()
 	for len(done) < n {

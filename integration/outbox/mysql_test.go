@@ -61,10 +61,12 @@ func TestPlansOfMySQL(t *testing.T) {
 		for file, args := range map[string][]string{
 			"due": {"3", "100", "''"}, "heads": {"3", "''"}, "due_heads": {"'[1, 2, 3]'", "100", "''"},
 			"take":   {"'owner'", "1", "'[1, 2, 3]'"},
+			"extend": {"'owner'", "1", "'[1, 2, 3]'"},
 			"settle": {one, "'owner'"}, "settle_free": {one, "'owner'"},
-			"dead": {"0", "100", "1"}, "letter": {"'1'"}, "redeliver": {`'["1"]'`}, "drop": {`'["1"]'`},
+			"dead": {"0", "100", "1"}, "letter": {"'1'"}, "redeliver": {`'["1"]'`, "3"}, "drop": {`'["1"]'`},
 			"stats": {}, "held": {"10"}, "sweep": {"0", "10"},
 			"status": {`'["1"]'`}, "list": {"1", "''", "0", "100"}, "waiting": {"''"}, "message": {"'1'"},
+			"cancel": {`'["1"]'`, "'reason'"}, "topics": {},
 		} {
 			if reads := k.handlerReads(file, args...); reads > 5000 {
 				t.Errorf("%s, %s: %d reads", file, when, reads)

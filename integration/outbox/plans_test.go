@@ -28,11 +28,12 @@ func TestPlans(t *testing.T) {
 			"heads":       {3, []byte{}},
 			"due_heads":   {"[1, 2, 3]", 100, []byte{}},
 			"take":        {[]byte("owner"), 1, "[1, 2, 3]"},
+			"extend":      {[]byte("owner"), 1, "[1, 2, 3]"},
 			"settle":      {`[{"id": 1, "state": 2, "delay": 0, "error": "", "untried": 0}]`, []byte("owner")},
 			"settle_free": {`[{"id": 1, "state": 2, "delay": 0, "error": "", "untried": 0}]`, []byte("owner")},
 			"dead":        {0, 100, true},
 			"letter":      {[]byte("1")},
-			"redeliver":   {`["1"]`},
+			"redeliver":   {`["1"]`, 3},
 			"drop":        {`["1"]`},
 			"stats":       {},
 			"held":        {10},
@@ -41,6 +42,8 @@ func TestPlans(t *testing.T) {
 			"list":        {1, []byte{}, 0, 100},
 			"waiting":     {[]byte{}},
 			"message":     {[]byte("1")},
+			"cancel":      {`["1"]`, "reason"},
+			"topics":      {},
 		} {
 			if plan := k.explain("", file, args...); strings.Contains(plan, "Seq Scan on outbox") {
 				t.Errorf("%s, %s:\n%s", file, when, plan)

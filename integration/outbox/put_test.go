@@ -329,3 +329,42 @@ func TestCancelAndResend(t *testing.T) {
 		}
 	})
 }
+
+// The lease on a message that takes long is extended, so that no other relay takes it. Seen to fail with extend not called
+// in send: the lease did not move, and ended.
+func TestALongDeliveryKeepsItsLease(t *testing.T) {
+	everywhere(t, func(k *kit) {
+		const lease = 3 * time.Second
+		if _, err := k.box.Put(k.Context(), entry("k", "1")); err != nil {
+			k.Fatal(err)
+		}
+		var begun atomic.Int64
+		release := make(chan struct{})
+		free := sync.OnceFunc(func() { close(release) })
+		sink := outbox.Each(2, func(context.Context, outbox.Delivery) error {
+			begun.Add(1)
+			<-release
+			return nil
+		})
+		told, stop := k.relay(sink, outbox.RelayOptions{Lease: lease})
+		defer stop()
+		defer free()
+		_, stopOther := k.relay(sink, outbox.RelayOptions{Lease: lease})
+		defer stopOther()
+		defer free()
+		dueAt := func() (due int64) {
+			if err := k.db.QueryRow("SELECT due_at FROM outbox").Scan(&due); err != nil {
+				k.Fatal(err)
+			}
+			return due
+		}
+		k.until(func() bool { return begun.Load() == 1 })
+		first := dueAt()
+		k.until(func() bool { return dueAt() > first+1_500_000 }) // extended twice
+		free()
+		k.until(func() bool { return k.stats().Pending == 0 })
+		if n := begun.Load(); n != 1 || len(told.of(outbox.LeaseLost)) != 0 {
+			k.Errorf("the message was sent %d times", n)
+		}
+	})
+}
