@@ -34,7 +34,8 @@ func TestAnInboxOutlivesEverything(t *testing.T) {
 		t.Fatal(got.Stderr)
 	}
 	store := filepath.Join(dir, "keys.db")
-	const inbox = "{accept: inbox, key: {natural: {fields: [/id]}}, deliver: {attempts: 1, first_delay: 10ms, max_delay: 20ms}}\n"
+	// A proxy that is killed while it tries to connect leaves a key whose outcome is unknown: here the request may run again.
+	const inbox = "{accept: inbox, abandoned: rerun, upstream_key: none, lease: 3s, key: {natural: {fields: [/id]}}, deliver: {attempts: 2, first_delay: 10ms, max_delay: 20ms}}\n"
 	file := clitest.WriteFile(t, fmt.Sprintf("upstream: http://%s\nstore: %s\nscope: none\nencryption: {file: %s}\n"+
 		"secret: {file: %s}\nroutes:\n  POST /hooks: %s", address, store, keyset, clitest.WriteFile(t, "a secret of some length"), inbox))
 	p := clitest.StartProxy(t, "--config="+file)
@@ -50,7 +51,7 @@ func TestAnInboxOutlivesEverything(t *testing.T) {
 		send("/hooks", id)
 	}
 	for range 8 {
-		p.Logged("forwarded") // in vain
+		p.Line("forwarded") // in vain
 	}
 	for _, path := range []string{store, store + "-wal"} {
 		if content, err := os.ReadFile(path); err == nil && bytes.Contains(content, []byte("in the clear")) {
@@ -61,12 +62,12 @@ func TestAnInboxOutlivesEverything(t *testing.T) {
 	p.Exit()
 
 	p = clitest.StartProxy(t, "--config="+file)
-	p.Logged("forwarded")
+	p.Line("forwarded")
 	text, err := os.ReadFile(file)
 	clitest.Must(t, err)
 	clitest.Must(t, os.WriteFile(file, append(text, "  POST /others: "+inbox...), 0o600))
 	p.Signal(syscall.SIGHUP)
-	p.Logged("the configuration was reloaded")
+	p.Line("the configuration was reloaded")
 	send("/others", 3)
 	var mu sync.Mutex
 	runs := map[string]int{}
@@ -90,7 +91,7 @@ func TestAnInboxOutlivesEverything(t *testing.T) {
 	for late := time.Now().Add(time.Minute); strings.Count(list, `"delivered"`) < 4 && time.Now().Before(late); {
 		list = clitest.Run(t, "inbox", "list", "--store="+store, "--state=delivered", "--json").Stdout
 	}
-	clitest.Want(t, "requests with one try", strings.Count(list, `"tries":1`), 4)
+	clitest.Want(t, "delivered", strings.Count(list, `"delivered"`), 4)
 	mu.Lock()
 	defer mu.Unlock()
 	for what, n := range runs {
