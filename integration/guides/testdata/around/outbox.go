@@ -11,3 +11,5 @@ var body []byte
 var sink outbox.Sink
 var secrets []webhook.Secret
 var queue publisher
+var keyset *cryptstore.Keyset
+var digestSecret []byte
