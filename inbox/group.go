@@ -8,14 +8,14 @@ import (
 	"github.com/retrysafe/retrysafe/outbox"
 )
 
-// group saves the requests of concurrent callers together: while one transaction is being written, those that come wait
-// for the next. So each caller waits for two of them at most, and a sync of the disk is shared by all.
+// group saves the requests of concurrent callers together: while some transactions are being written, those that come wait
+// for the next. So a sync of the disk is shared by many.
 type group struct {
 	box *outbox.Outbox
 
 	mu      sync.Mutex
 	waiting []*entry
-	writing bool
+	writers int
 }
 
 // entry is a request on its way into the table.
@@ -27,6 +27,8 @@ type entry struct {
 }
 
 const (
+	// maxWriters is how many transactions are written at once: one is prepared while another waits for the disk.
+	maxWriters = 4
 	// maxTogether is how many requests, and maxBytesTogether how many bytes of them, are saved in one transaction.
 	maxTogether, maxBytesTogether = 256, 8 << 20
 	// saveTime bounds what is saved together, and then all that is tried alone.
@@ -39,8 +41,8 @@ func (g *group) put(m outbox.Entry) (outbox.Status, error) {
 	e := &entry{Entry: m, done: make(chan struct{})}
 	g.mu.Lock()
 	g.waiting = append(g.waiting, e)
-	if !g.writing {
-		g.writing = true
+	if g.writers < maxWriters {
+		g.writers++
 		go g.write()
 	}
 	g.mu.Unlock()
@@ -70,7 +72,9 @@ func (g *group) next() []*entry {
 	}
 	all := g.waiting[:n:n]
 	g.waiting = g.waiting[n:]
-	g.writing = n > 0
+	if n == 0 {
+		g.writers--
+	}
 	return all
 }
 
