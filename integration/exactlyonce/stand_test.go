@@ -160,7 +160,7 @@ func (o *op) start(ctx context.Context) (answered chan struct{}) {
 
 // again asks once more for the answer of an order that has one.
 func (o *op) again(ctx context.Context) {
-	if o.leaves = false; o.err == nil {
+	if o.leaves, o.prefer = false, ""; o.err == nil {
 		o.run(ctx, make(chan struct{}))
 	}
 }
