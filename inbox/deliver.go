@@ -22,11 +22,9 @@ const deliveryLease = 30 * time.Second
 // them. When ctx ends, Run lets the deliveries that are under way end, and returns ctx's error.
 func (in *Inbox) Run(ctx context.Context, h http.Handler) error {
 	relay := outbox.NewRelay(in.box, outbox.Each(in.o.Concurrency, func(ctx context.Context, m outbox.Delivery) error {
-		ctx, stop := context.WithTimeout(ctx, in.o.Timeout)
-		defer stop()
 		return deliver(ctx, h, m)
 	}), outbox.RelayOptions{
-		Topic: in.topic, Lease: deliveryLease, Idle: in.o.Idle, FirstDelay: in.o.FirstDelay, MaxDelay: in.o.MaxDelay,
+		Topic: in.topic, Lease: deliveryLease, Timeout: in.o.Timeout, Idle: in.o.Idle, FirstDelay: in.o.FirstDelay, MaxDelay: in.o.MaxDelay,
 		MaxTries: in.o.Attempts, MaxAge: in.o.For, Retention: in.o.Retention, Observer: in.o.Observer,
 	})
 	in.mu.Lock()

@@ -24,6 +24,9 @@ type RelayOptions struct {
 	// not sent, so a crash delays messages by up to a lease. A Sink gets three quarters of it for a batch. The lease on
 	// messages that a Sink made by Each is still sending is extended. Default 1 minute.
 	Lease time.Duration
+	// Timeout is how long a Sink made by Each may take for one message, whose context then ends. Other sinks have the time
+	// that Lease leaves them. Default three quarters of Lease.
+	Timeout time.Duration
 	// Idle is the longest time between two polls when there was nothing to send. Default 500 ms. See Wake.
 	Idle time.Duration
 	// FirstDelay is the upper limit of the delay after a message's first failure. The limit doubles with each
@@ -66,6 +69,9 @@ func NewRelay(box *Outbox, sink Sink, o RelayOptions) *Relay {
 		if *d <= 0 { // a negative one would panic in a ticker
 			*d = standard
 		}
+	}
+	if o.Timeout <= 0 {
+		o.Timeout = o.Lease / 4 * 3
 	}
 	if o.MaxTries = cmp.Or(o.MaxTries, 20); o.MaxTries < 0 {
 		o.MaxTries = math.MaxInt

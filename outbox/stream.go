@@ -127,16 +127,21 @@ type ended struct {
 }
 
 // send sends the messages of a batch and saves the results as they come. The lease on the others is extended meanwhile; if
-// that fails for three quarters of it, their sending is ended.
+// that fails for three quarters of it, their sending is ended. When ctx ends, those that wait for a slot are given back.
 func (s *streaming) send(ctx context.Context, l leased, began time.Time) {
-	sending, stop := context.WithCancel(context.WithoutCancel(ctx))
+	waiting, stopWaiting := context.WithCancel(ctx)
+	sending, stopSending := context.WithCancel(context.WithoutCancel(ctx))
+	stop := func() {
+		stopWaiting()
+		stopSending()
+	}
 	defer stop()
 	end := time.AfterFunc(s.o.Lease/4*3-time.Since(began), stop)
 	defer end.Stop()
 	extend := time.NewTicker(s.o.Lease / 3)
 	defer extend.Stop()
 	results := make(chan ended, len(l.batch))
-	go s.start(sending, l, results)
+	go s.start(waiting, sending, l, results)
 	for open := l; len(open.batch) > 0; {
 		done := gather(results, len(open.batch), extend.C)
 		if len(done) == 0 {
@@ -186,17 +191,21 @@ func (s *streaming) save(ctx context.Context, l leased, done []ended, took time.
 }
 
 // start sends each message when there is a slot for it.
-func (s *streaming) start(ctx context.Context, l leased, results chan<- ended) {
+func (s *streaming) start(waiting, sending context.Context, l leased, results chan<- ended) {
 	for i, d := range l.batch {
 		err := Permanent(s.unfit(d))
 		if err == nil {
-			err = s.each.wait(ctx)
+			err = s.each.wait(waiting)
 		}
 		if err != nil {
 			results <- ended{i, err, true}
 			continue
 		}
-		go func() { results <- ended{i, s.one(ctx, d), false} }()
+		go func() {
+			ctx, cancel := context.WithTimeout(sending, s.o.Timeout)
+			defer cancel()
+			results <- ended{i, s.one(ctx, d), false}
+		}()
 	}
 }
 
