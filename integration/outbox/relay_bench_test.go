@@ -2,7 +2,6 @@ package outbox
 
 import (
 	"context"
-	"fmt"
 	"testing"
 	"time"
 
@@ -74,5 +73,5 @@ func BenchmarkRelay(b *testing.B) {
 			b.ReportMetric(0, "ns/op")
 		})
 	}
-	b.Log(fmt.Sprintf("%d messages of 500 bytes", messages))
+	b.Logf("%d messages of 500 bytes", messages)
 }
