@@ -20,6 +20,8 @@ type Inbox interface {
 	// Waiting returns what is known of a request that was accepted and has not been delivered, by the digest of its key.
 	// ok is false if there is none.
 	Waiting(ctx context.Context, d retrysafe.Digest) (s WaitingRequest, ok bool, err error)
+	// Problems returns the refusals that Accept has, for the policy page.
+	Problems() []Problem
 }
 
 // Accepted is a request for an Inbox.

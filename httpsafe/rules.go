@@ -109,6 +109,9 @@ func (o Options) Rules(route string, p retrysafe.Policy, extra ...Problem) Rules
 	if o.Profile.RefuseReplays {
 		extra = append(extra[:len(extra):len(extra)], *alreadyCreated(Replayed{}))
 	}
+	if o.Inbox != nil {
+		extra = append(extra[:len(extra):len(extra)], o.Inbox.Problems()...)
+	}
 	for _, p := range append(allProblems(), extra...) {
 		rules.Problems = append(rules.Problems, p.under(o.Profile, o.PolicyURL))
 	}

@@ -6,7 +6,9 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -73,6 +75,42 @@ const (
 	// HeaderRefused: a field of the header holds bytes that are not UTF-8.
 	HeaderRefused httpsafe.Slug = "header-refused"
 )
+
+// problems are the texts of these situations. What is wrong with a header takes the place of a detail.
+var problems = map[httpsafe.Slug]httpsafe.Problem{
+	Full: {
+		Status: http.StatusServiceUnavailable, Title: "Too many requests wait", Detail: retryLater,
+		Retryable: true, RetryAfter: 10 * time.Second,
+	},
+	CallerFull: {
+		Status: http.StatusTooManyRequests, Title: "Too many of your requests wait", Detail: retryLater,
+		Retryable: true, RetryAfter: 10 * time.Second,
+	},
+	ScheduleRefused: {
+		Status: http.StatusBadRequest, Title: "The time of delivery cannot be kept",
+		Detail: DeliverAtHeader + " must be one time such as 2030-01-31T18:00:00Z (RFC 3339).",
+	},
+	HeaderRefused: {
+		Status: http.StatusBadRequest, Title: "A header cannot be saved",
+		Detail: "A field of the header holds bytes that are not UTF-8. Send it without them.",
+	},
+}
+
+const retryLater = "This request was not accepted. An earlier one with the same key may have been: retry with that key."
+
+func problem(slug httpsafe.Slug) *httpsafe.Problem {
+	p := problems[slug]
+	p.Slug, p.Executed = slug, retrysafe.ExecutedNo.String()
+	return &p
+}
+
+// Problems implements [httpsafe.Inbox].
+func (in *Inbox) Problems() (all []httpsafe.Problem) {
+	for _, slug := range slices.Sorted(maps.Keys(problems)) {
+		all = append(all, *problem(slug))
+	}
+	return all
+}
 
 // Inbox keeps the requests of one topic. It is an [httpsafe.Inbox]. Its methods are safe for concurrent use.
 type Inbox struct {
@@ -166,23 +204,19 @@ func (in *Inbox) delayOf(values []string) (time.Duration, error) {
 	if len(values) == 0 {
 		return 0, nil
 	}
-	refused := httpsafe.Problem{
-		Slug: ScheduleRefused, Status: http.StatusBadRequest, Title: "The time of delivery cannot be kept",
-		Executed: retrysafe.ExecutedNo.String(),
-	}
+	refused := problem(ScheduleRefused)
 	at, err := time.Parse(time.RFC3339, values[0])
 	delay := time.Until(at)
 	switch {
 	case in.o.MaxSchedule <= 0:
 		refused.Detail = "Requests to this address are not delivered at a later time: send it without " + DeliverAtHeader + "."
 	case err != nil || len(values) > 1:
-		refused.Detail = DeliverAtHeader + " must be one time such as 2030-01-31T18:00:00Z (RFC 3339)."
 	case delay > in.o.MaxSchedule:
 		refused.Detail = fmt.Sprintf("%s is too far ahead: at most %v are possible.", DeliverAtHeader, in.o.MaxSchedule)
 	default:
 		return delay, nil
 	}
-	return 0, &refused
+	return 0, refused
 }
 
 // Waiting implements [httpsafe.Inbox].
@@ -237,19 +271,13 @@ func (in *Inbox) refuse(ctx context.Context, e outbox.Entry) error {
 		c.counting = true
 		go in.recount()
 	}
-	full := httpsafe.Problem{
-		Retryable: true, RetryAfter: 10 * time.Second, Executed: retrysafe.ExecutedNo.String(),
-		Detail: "This request was not accepted. An earlier one with the same key may have been: retry with that key.",
-	}
 	switch {
 	case c.all.Messages >= in.o.MaxWaiting || c.all.Bytes+int64(len(e.Body)) > in.o.MaxBytes:
-		full.Slug, full.Status, full.Title = Full, http.StatusServiceUnavailable, "Too many requests wait"
+		return problem(Full)
 	case c.bySender[string(e.Sender)].Messages >= in.o.MaxPerCaller:
-		full.Slug, full.Status, full.Title = CallerFull, http.StatusTooManyRequests, "Too many of your requests wait"
-	default:
-		return nil
+		return problem(CallerFull)
 	}
-	return &full
+	return nil
 }
 
 // recount counts anew, in the background. After a failure the next count is a moment away, too.

@@ -64,11 +64,9 @@ func (in *Inbox) message(a *httpsafe.Accepted) (outbox.Message, error) {
 	}
 	for name, value := range m.Header {
 		if strings.ContainsRune(value, 0) || strings.ToValidUTF8(value, "") != value {
-			return m, &httpsafe.Problem{
-				Slug: HeaderRefused, Status: http.StatusBadRequest, Title: "A header cannot be saved",
-				Detail:   fmt.Sprintf("The field %s holds bytes that are not UTF-8. Send it without them.", strings.TrimPrefix(name, ":")),
-				Executed: retrysafe.ExecutedNo.String(),
-			}
+			refused := problem(HeaderRefused)
+			refused.Detail = fmt.Sprintf("The field %s holds bytes that are not UTF-8. Send it without them.", strings.TrimPrefix(name, ":"))
+			return m, refused
 		}
 	}
 	return m, nil

@@ -21,7 +21,7 @@ type Entry struct {
 	// Digest tells two messages with one key apart, in 1 to 32 bytes. It takes the place of the content that Save
 	// compares, for messages that may be repeated with other headers.
 	Digest []byte
-	// Sender is who sent the message, for Waiting: up to 32 bytes. Empty: nobody in particular.
+	// Sender names the sender of the message, for Waiting, in up to 32 bytes. Empty: all such messages count together.
 	Sender []byte
 	// Delay is how long the message waits before its first try. Not above 0: it is due at once.
 	Delay time.Duration

@@ -16,12 +16,13 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/httpsafe"
+	"github.com/retrysafe/retrysafe/inbox"
 	"github.com/retrysafe/retrysafe/outbox"
 	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
 // A request is acknowledged while nothing delivers, its repetition gets the same answer and is not saved, and it runs once
-// when deliveries begin. Seen to fail with Inbox.Accept not telling messages apart (422 became 202), and with Waiting left
+// when deliveries begin. Seen to fail with Status.Taken ignored in Inbox.Accept (422 became 202), and with Waiting left
 // out of the status (404).
 func TestAcceptAndDeliver(t *testing.T) {
 	everywhere(t, func(k *kit) {
@@ -193,6 +194,18 @@ func TestLimits(t *testing.T) {
 		k.settled(4, 0)
 		k.until("there was room", func() bool { return k.post(`{"id":3}`, "Caller: a").Code == 202 })
 	})
+}
+
+// The policy page explains each refusal of an inbox. Seen to fail with Problems left out of Rules.
+func TestProblemsArePublished(t *testing.T) {
+	k := newKit(t, outbox.SQLite)
+	k.build()
+	published := k.http.Rules("POST /hooks", retrysafe.Policy{}).Problems
+	for _, slug := range []httpsafe.Slug{inbox.Full, inbox.CallerFull, inbox.ScheduleRefused, inbox.HeaderRefused} {
+		if !slices.ContainsFunc(published, func(p httpsafe.Problem) bool { return p.Slug == slug && p.Detail != "" && p.Status >= 400 }) {
+			t.Errorf("%s is not explained", slug)
+		}
+	}
 }
 
 // A request waits for its time, and one whose time cannot be kept is refused. Seen to fail with the delay left out of the

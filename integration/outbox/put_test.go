@@ -20,8 +20,8 @@ func entry(key, digest string) outbox.Entry {
 	}
 }
 
-// What was put once is not written again, whatever its headers, and another message under the key is told apart. Seen to
-// fail with known left out of Put (the repeat was new), and with the digests not compared in Taken.
+// What was put once is not written again, whatever its headers, and another message under the key is noticed. Seen to
+// fail with known left out of Put (the repeat was new), and with Taken always false.
 func TestPut(t *testing.T) {
 	everywhere(t, func(k *kit) {
 		put := func(all ...outbox.Entry) []outbox.Status {
@@ -45,7 +45,7 @@ func TestPut(t *testing.T) {
 			k.Errorf("got %+v", got)
 		}
 		if got[0].Taken || !got[1].Taken {
-			k.Error("messages with one key are not told apart by their digests")
+			k.Error("another message under the key is not noticed by its digest")
 		}
 		if n := k.count("SELECT count(*) FROM outbox"); n != 3 {
 			k.Errorf("%d messages are saved, not 3", n)

@@ -1,5 +1,5 @@
--- Adds a message whose key is free (1 row affected); otherwise 0, or 2 as save.sql counts. Changing a number to another
--- one says so on each connection, also on one that counts found rows.
+-- Adds a message whose key is free, with 1 row affected. If the key is taken, 2 rows count as affected, because a number
+-- changes: also on a connection that counts the rows which were found.
 INSERT INTO {{messages}}
 	(`key`, topic, aggregate, header, body, digest, saved_by, saved_at, due_at, owner, tries, state, ordered, clashes,
 	error)

@@ -224,7 +224,7 @@ func (q *request) providerFailed(what string, err error) error {
 	return &fault{http.StatusServiceUnavailable, "The login at " + q.provider.Issuer + " failed", sentence(what) + " " + do}
 }
 
-// notProven is the page for a callback that proves nothing. Nothing of it is said to whoever sent it but what to do.
+// notProven is the page for a callback that proves nothing. The page says only how to begin again, and the log says why.
 func (q *request) notProven(why string) error {
 	q.options.Log.Warn("dashboard: login refused", "from", q.r.RemoteAddr, "issuer", q.provider.Issuer, "why", why)
 	at, _ := url.Parse(q.provider.RedirectURL)
