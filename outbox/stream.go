@@ -54,9 +54,10 @@ type streaming struct {
 	refused, rests int
 }
 
-// room waits until messages can be taken, and returns how many; 0 if ctx has ended.
+// room waits until messages can be taken, and returns how many; 0 if ctx has ended. If there is room for few, it waits a
+// moment for more.
 func (s *streaming) room(ctx context.Context) int {
-	for {
+	for waited := false; ; {
 		s.mu.Lock()
 		most := cap(s.slots) + s.ahead
 		n := min(most-s.inHand, s.o.Batch)
@@ -64,11 +65,17 @@ func (s *streaming) room(ctx context.Context) int {
 			n = min(1-s.inHand, n) // one message tries whether the receiver is there again
 		}
 		s.mu.Unlock()
-		if n > 0 && (n >= most/2 || n == s.o.Batch || s.isEmpty()) {
+		if n > 0 && (waited || n >= most/2 || n == s.o.Batch || s.isEmpty()) {
 			return n
+		}
+		var moment <-chan time.Time
+		if n > 0 {
+			moment = time.After(settleEvery)
 		}
 		select {
 		case <-s.freed:
+		case <-moment:
+			waited = true
 		case <-ctx.Done():
 			return 0
 		}
