@@ -42,7 +42,8 @@ type Options struct {
 	// minute.
 	Timeout time.Duration
 	// Retention is how long a request that was delivered is known, so that its repetition is not saved again. It should
-	// be that of the Guard's records. Default 24 hours.
+	// be that of the Guard's records. Inboxes in one table need the same, because each of them sweeps the table. Default 24
+	// hours.
 	Retention time.Duration
 	// Idle is the longest time between two looks for requests that another process has accepted, or whose delay is over.
 	// Default 500 ms.

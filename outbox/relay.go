@@ -41,7 +41,7 @@ type RelayOptions struct {
 	// PassDead lets messages be sent although an earlier message of their aggregate is a dead letter. Default: they
 	// wait until the dead letter is redelivered or dropped.
 	PassDead bool
-	// Retention is how long sent messages are kept. During that time, saving the same message again adds nothing.
+	// Retention is how long sent messages are kept, also those with other topics than Topic. During that time, saving the same message again adds nothing.
 	// Default 24 hours; negative: they are deleted by the next sweep.
 	Retention time.Duration
 	// SweepEvery is the time between two sweeps, which delete messages past their retention. Default 1 minute.
