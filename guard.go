@@ -282,6 +282,7 @@ func (g *Guard) claimRequest(r Request) claimRequest {
 		Owner:       NewOwner(),
 		Lease:       g.policy.Lease,
 		Keep:        g.policy.Retention,
+		Async:       g.policy.AsyncClaim,
 		Tags:        r.Tags,
 	}}
 }

@@ -2,6 +2,7 @@ package retrysafe
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -42,6 +43,13 @@ type Policy struct {
 	// ends before the answer is saved, the outcome of the key is unknown nevertheless. Default 5 s; negative: not at
 	// all.
 	HoldUnsaved time.Duration
+	// AsyncClaim lets the store answer a claim before it is on disk, which spares each request one wait for the disk.
+	// pgstore does so, with an asynchronous commit; other stores ignore it. The transaction that completes the key comes
+	// later in the same log, and makes both last. If the database crashes before, it loses the claim: the next request
+	// runs the work as attempt 1, and neither a person nor a [ReconcileFunc] is asked. So it is an error under [Refuse],
+	// and suits only work that lies wholly in the transaction that completes the key. With cannot switch it off.
+	// Default false.
+	AsyncClaim bool
 }
 
 // InFlightPolicy says what a request gets while another attempt works on its key. It is made by [Reject] or [Wait]; the
@@ -222,12 +230,16 @@ func (p StoreErrorPolicy) String() string {
 const shortestLease = 10 * time.Millisecond
 
 // Validate returns an error if Lease is set and too short for heartbeats to keep it alive, or if another duration is so
-// short that its unit must be missing. New and With panic with that
-// error; call Validate where a configuration is read.
+// short that its unit must be missing, or if AsyncClaim is set under Refuse. New and With panic with that error; call
+// Validate where a configuration is read.
 func (p Policy) Validate() error {
 	if p.Lease > 0 && p.Lease < shortestLease {
 		return fmt.Errorf("retrysafe: Policy.Lease is %v; it must be at least %v "+
 			"(is the unit missing, as in 30*time.Second?)", p.Lease, shortestLease)
+	}
+	if p.AsyncClaim && !p.OnAbandoned.Resumes() {
+		return errors.New("retrysafe: Policy.AsyncClaim needs work that may run again after a crash of the store: set " +
+			"OnAbandoned to RerunTx(), or leave AsyncClaim out")
 	}
 	for _, d := range []struct {
 		name  string
@@ -281,6 +293,7 @@ func (p Policy) or(base Policy) Policy {
 	p.FailureRetention = p.FailureRetention.or(base.FailureRetention)
 	p.OnStoreError = orElse(p.OnStoreError, base.OnStoreError)
 	p.HoldUnsaved = orElse(p.HoldUnsaved, base.HoldUnsaved)
+	p.AsyncClaim = p.AsyncClaim || base.AsyncClaim
 	if p.OnInFlight.kind == 0 {
 		p.OnInFlight = base.OnInFlight
 	}

@@ -160,6 +160,9 @@ type ClaimParams struct {
 	Keep Retention
 	// TakeOver claims an abandoned key too, if it has the same Fingerprint. Saved steps stay.
 	TakeOver bool
+	// Async allows the store to answer before the claim would outlive a crash of the store, if all that is written later
+	// under the lease makes the claim last too: see Policy.AsyncClaim. Stores may ignore it.
+	Async bool
 	// Tags of a new record. A record that is there keeps its own. A store that is no [Finder] may ignore them.
 	Tags Tags
 }

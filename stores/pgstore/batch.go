@@ -83,12 +83,23 @@ func takesOver(b *batch) bool {
 	return slices.ContainsFunc(b.Groups[stepAcquire], func(op operation) bool { return op.(*claim).TakesOver() })
 }
 
+// mayBeLost reports whether the batch need not outlive a crash of the server: it is claims with Async, and nothing else.
+func mayBeLost(b *batch) bool {
+	return !slices.ContainsFunc(b.Ops, func(op operation) bool {
+		c, isClaim := op.(*claim)
+		return !isClaim || !c.Params.Async
+	})
+}
+
 // pipeline is the statements of a batch.
 func (s *Store) pipeline(b *batch) *pgx.Batch {
 	p := new(pgx.Batch)
 	if s.strict {
 		p.Queue(beginReadCommitted)
 		defer p.Queue(endReadCommitted)
+	}
+	if mayBeLost(b) {
+		p.Queue(s.sql.commitAsync)
 	}
 	switch {
 	case len(b.Ops) > 1 || takesOver(b):

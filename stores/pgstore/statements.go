@@ -39,17 +39,17 @@ func takesKey(s storekit.Step) bool { return s == stepArchive || s == stepWatch 
 type statements struct {
 	steps [stepCount]statement
 
-	plannerSettings, markTx, isMarked, stateOf         string
-	hold, markEnded, endLease                          string
-	inspect, purge, stats, bytes, pendingAges, risks   string
-	lock, reopen                                       string
-	searchAll, searchByTag, searchByID, searchSettings string
-	searchByState                                      string
-	lockProgress, noteWriters, indexStates, indexEnded string
-	sightings                                          string
-	addSightings                                       statement
-	sweepClaims, sweepOlder, oldestDue                 string
-	addDays, pastDays, takeSweepLock, releaseSweepLock string
+	plannerSettings, commitAsync, markTx, isMarked, stateOf string
+	hold, markEnded, endLease                               string
+	inspect, purge, stats, bytes, pendingAges, risks        string
+	lock, reopen                                            string
+	searchAll, searchByTag, searchByID, searchSettings      string
+	searchByState                                           string
+	lockProgress, noteWriters, indexStates, indexEnded      string
+	sightings                                               string
+	addSightings                                            statement
+	sweepClaims, sweepOlder, oldestDue                      string
+	addDays, pastDays, takeSweepLock, releaseSweepLock      string
 }
 
 // statement is a text that takes rows as its arguments: a column of each as an array, or the values of one.
@@ -100,8 +100,8 @@ func newStatements(schema string) *statements {
 		return strings.Replace(text("search"), "{{records}}", strings.TrimSpace(text(records)), 1)
 	}
 	q := &statements{
-		plannerSettings: text("planner_settings"),
-		markTx:          text("mark_tx"), isMarked: text("is_marked"), stateOf: text("state_of"),
+		plannerSettings: text("planner_settings"), commitAsync: text("commit_async"),
+		markTx: text("mark_tx"), isMarked: text("is_marked"), stateOf: text("state_of"),
 		hold: text("hold"), markEnded: text("mark_ended"), endLease: text("end_lease"),
 		lock: text("lock"), reopen: text("reopen"),
 		inspect: text("inspect"), purge: text("purge"), stats: text("stats"), bytes: text("bytes"),
