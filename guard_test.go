@@ -440,6 +440,22 @@ func TestNegativeLeaseIsTheDefault(t *testing.T) {
 	}
 }
 
+// A claim that a crash of the store may lose needs work that may run again. Seen to fail with the check taken out of
+// Validate.
+func TestAsyncClaimNeedsWorkThatMayRunAgain(t *testing.T) {
+	for name, c := range map[string]struct {
+		onAbandoned retrysafe.AbandonedPolicy
+		want        bool
+	}{
+		"default": {retrysafe.AbandonedPolicy{}, false}, "refuse": {retrysafe.Refuse(), false},
+		"rerun": {retrysafe.Rerun(), true}, "rerun_tx": {retrysafe.RerunTx(), true},
+	} {
+		if err := (retrysafe.Policy{OnAbandoned: c.onAbandoned, AsyncClaim: true}).Validate(); (err == nil) != c.want {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // A duration without a unit is nanoseconds. Seen to fail with the loop taken out of Validate.
 func TestDurationsWithoutAUnit(t *testing.T) {
 	for name, p := range map[string]retrysafe.Policy{

@@ -397,11 +397,12 @@ func (s *recording) Claim(ctx context.Context, p retrysafe.ClaimParams) (retrysa
 }
 
 // The claim that asks for the record is the attempt's own: same owner, fingerprint, retention and right to take over.
-// With other parameters it would change the record. Seen to fail with TakeOver, and with Fingerprint, taken out of
-// claimParams.
+// With other parameters it would change the record. Seen to fail with TakeOver, with Fingerprint and with Async taken out
+// of claimParams, and with Async taken out of claimRequest.
 func TestAskingRepeatsTheClaim(t *testing.T) {
 	policy := retrysafe.Policy{
 		OnAbandoned: retrysafe.Rerun(), Retention: retrysafe.Retention{Replay: time.Hour, Key: 2 * time.Hour},
+		AsyncClaim: true,
 	}
 	bubble(t, policy, func(k *kit) {
 		store := &recording{faulty: k.store}
@@ -411,7 +412,7 @@ func TestAskingRepeatsTheClaim(t *testing.T) {
 			k.Error(err)
 		}
 		n := len(store.claims)
-		if n != 3 || store.claims[1] != store.claims[2] || !store.claims[1].TakeOver {
+		if n != 3 || store.claims[1] != store.claims[2] || !store.claims[1].TakeOver || !store.claims[1].Async {
 			k.Errorf("claims: %+v", store.claims)
 		}
 	})

@@ -128,7 +128,7 @@ func (s *Observation) With(p retrysafe.Policy) *Observation {
 // observing returns the policy under which observed attempts are recorded: each request learns at once what there is.
 func observing(p retrysafe.Policy) retrysafe.Policy {
 	p.OnInFlight, p.OnAbandoned, p.OnStoreError = retrysafe.Reject(), retrysafe.Refuse(), retrysafe.FailClosed
-	p.HoldUnsaved, p.Timeout = -1, -1
+	p.HoldUnsaved, p.Timeout, p.AsyncClaim = -1, -1, false
 	return p
 }
 

@@ -116,8 +116,7 @@ func TestAsyncClaimsBesideOthers(t *testing.T) {
 
 // Work in transactions, on a server whose power is taken away again and again, as programs see it: what was
 // acknowledged was done once and stays, and nothing is there twice. Seen to fail with commit_async.sql for the session
-// while complete.sql does not wait for the disk (acknowledged charges are gone), and with the business rows in a
-// transaction of their own (they are there twice).
+// while complete.sql does not wait for the disk: acknowledged charges are gone.
 func TestSoakPowerCuts(t *testing.T) {
 	t.Parallel()
 	pg := startForgetful(t)

@@ -154,6 +154,10 @@ func TestSettingsAtWork(t *testing.T) {
 				want(a.T, "retries", c.Observed[httpsafe.ObservedRetry], 1)
 			}
 		}},
+		"observe a route whose service completes": {"{mode: observe, complete: upstream, async_claim: true}", func(a *atWork) {
+			got, _ := a.post("/pay", "", key)
+			want(a.T, "answer", got, "201 run 1")
+		}},
 		"enforce for": {"{mode: observe, enforce_for: ['100%']}", func(a *atWork) {
 			for range 2 {
 				got, _ := a.post("/pay", "", key, "Caller: acme")

@@ -212,6 +212,10 @@ func (t Route) checkComplete(r *yamlfile.Reader) {
 			r.FaultAt(t.Attempts.At, "the proxy sends a request again only if the upstream completes the keys: otherwise it "+
 				"could run twice", "write complete: upstream too, or leave attempts out")
 		}
+		if t.AsyncClaim.Value && t.isGuarded() {
+			r.FaultAt(t.AsyncClaim.At, "a crash of the database loses a claim that does not wait for the disk, and the upstream "+
+				"could have done the work without it", "write complete: upstream too, or leave async_claim out")
+		}
 		return
 	}
 	if t.Stream.Value {
@@ -221,6 +225,10 @@ func (t Route) checkComplete(r *yamlfile.Reader) {
 	if t.StoreError.Value == retrysafe.FailOpen {
 		r.FaultAt(t.StoreError.At, "while the store fails there is no lease under which the upstream could complete a key",
 			"leave store_error: open or complete: upstream out")
+	}
+	if t.AsyncClaim.Value && (t.Reconcile.Set || t.Abandoned.Set && !t.Abandoned.Value.Resumes()) {
+		r.FaultAt(t.AsyncClaim.At, "after a crash of the database the request runs again, and nothing is asked before",
+			"leave async_claim out, or reconcile and abandoned: refuse")
 	}
 }
 
@@ -250,6 +258,14 @@ func (t Route) warnings() (all []yamlfile.Fault) {
 		})
 	}
 	all = append(append(all, t.leaseWarnings()...), t.verifyWarnings()...)
+	if t.AsyncClaim.Value && t.UpstreamKey.Set && t.UpstreamKey.Value != noUpstreamKey {
+		all = append(all, yamlfile.Fault{
+			At: t.AsyncClaim.At,
+			Message: "a crash of the database can forget that a request was sent, and an upstream that needs a key for its own " +
+				"calls does more than its transaction undoes",
+			Instead: "leave async_claim or upstream_key out",
+		})
+	}
 	switch {
 	case !t.Redact.Set:
 	case t.completesUpstream():

@@ -72,7 +72,7 @@ routes:
     max_response: 2MiB
   POST /reports: {in_flight: status, scope_route: true, fingerprint: json, profile: ietf}
   POST /hooks: {key: {header: X-Delivery}, stream: true}
-  POST /charges: {complete: upstream, attempts: 3, timeout: 10s, lease: 20s}
+  POST /charges: {complete: upstream, attempts: 3, timeout: 10s, lease: 20s, async_claim: true}
   POST /orders: {key: {body: /id}, scope_version: v2, failure_retention: {replay: 5m}, statuses: {release: [402, 5xx]},
     drop_body: true, keep_headers: [Set-Cookie], drop_headers: [X-A],
     marker: X-Replay, redact: [/card/number]}
@@ -161,6 +161,7 @@ func TestAFullFile(t *testing.T) {
 	want(t, "stream", hook.Stream, true)
 	want(t, "completed upstream", charge.HTTP.CompletedElsewhere, true)
 	want(t, "attempts", charge.HTTP.Attempts, 3)
+	want(t, "async claim", charge.Policy.AsyncClaim, true)
 	want(t, "a lease of its own", charge.Policy.Lease, 20*time.Second)
 	want(t, "upstreams", fmt.Sprint(order.Upstream, o.Routes[9].Upstream, o.Routes[10].Upstream),
 		"<nil> https://carts.internal/v1 h2c://localhost:3000/base")

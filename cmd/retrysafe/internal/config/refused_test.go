@@ -260,6 +260,15 @@ func TestWhatIsRefused(t *testing.T) {
 			"upstream_key: none",
 		},
 		{"attempts of a route that the proxy completes", "routes:\n  POST /x: {attempts: 3}\n", 2, 23, "complete: upstream"},
+		{"a claim that may be lost, of a route that the proxy completes", "routes:\n  POST /x: {async_claim: true}\n", 2, 26, "complete: upstream"},
+		{
+			"a claim that may be lost, and is asked about", "reconcile_secret: {env: S}\nroutes:\n  POST /x: {complete: upstream, async_claim: true, reconcile: 'http://x'}\n", 3, 46,
+			"leave async_claim out",
+		},
+		{
+			"a claim that may be lost, and is refused", "routes:\n  POST /x: {complete: upstream, async_claim: true, abandoned: refuse}\n", 2, 46,
+			"leave async_claim out",
+		},
 		{"too many attempts", "routes:\n  POST /x: {complete: upstream, attempts: 11}\n", 2, 43, "1 to 10"},
 		{"another completion", "routes:\n  POST /x: {complete: service}\n", 2, 23, "proxy, upstream"},
 		{
@@ -380,6 +389,8 @@ func TestWarnings(t *testing.T) {
 		"upstream: http://x\nroutes:\n  POST /a: {complete: upstream, timeout: 1m}\n":                                 "[{3 42}]",
 		"upstream: http://x\nroutes:\n  POST /a: {complete: upstream, lease: 5m}\n":                                   "[{3 40}]",
 		"upstream: http://x\nroutes:\n  POST /a: {complete: upstream, lease: 5s}\n":                                   "[{3 40}]",
+		"upstream: http://x\nroutes:\n  POST /a: {complete: upstream, async_claim: true}\n":                            "[]",
+		"upstream: http://x\nroutes:\n  POST /a: {complete: upstream, async_claim: true, upstream_key: K}\n":           "[{3 46}]",
 		"upstream: http://x\nroutes:\n  POST /a: {timeout: 1m, lease: 5s}\n":                                          "[]",
 		"upstream: http://x\ndefaults: {redact: [/a]}\nroutes:\n  POST /a: {complete: upstream}\n  POST /b:\n":        "[{2 20}]",
 		"upstream: http://x\nroutes:\n  POST /a: {redact: [/a], drop_body: true}\n":                                   "[{3 21}]",

@@ -105,6 +105,11 @@ type Route struct {
 	// Complete is who completes the keys. With `upstream`, the service completes them in its own database
 	// transactions: see [routes that the upstream completes](#routes-that-the-upstream-completes).
 	Complete Setting[string] `yaml:"complete" form:"proxy|upstream" default:"proxy"`
+	// AsyncClaim: if true, the claim of a key does not wait until PostgreSQL has it on disk: the service's transaction, which
+	// does wait, makes both last. If the database crashes before, the next request is sent as a first attempt. Needs
+	// `complete: upstream`, and suits only work that lies wholly in that transaction: see
+	// [claims that do not wait for the disk](postgres.md#claims-that-do-not-wait-for-the-disk). Other stores ignore it.
+	AsyncClaim Setting[bool] `yaml:"async_claim" sets:"Policy.AsyncClaim"`
 	// Attempts is how often the proxy sends a request if no answer comes, at most 10. More than one needs
 	// `complete: upstream`.
 	Attempts Setting[int] `yaml:"attempts" form:"attempts" default:"1" sets:"HTTP.Attempts"`
