@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -101,8 +102,13 @@ func (b *Outbox) Put(ctx context.Context, entries ...Entry) ([]Status, error) {
 	all := make([]Status, len(entries))
 	for i, e := range entries {
 		s, ok := known[e.Key]
-		if !ok {
+		switch {
+		case ok:
+		case !fresh[e.Key]: // nothing was written, and nothing is there
+			return nil, errors.New("outbox: put: a message under one of the keys was deleted meanwhile; repeat the call")
+		default:
 			s = Status{Delivery: Delivery{Message: e.Message}, State: Pending, Delay: max(e.Delay, 0), digest: b.digestOf(e)}
+			known[e.Key] = s // for later entries with this key
 		}
 		s.New, s.Taken, s.Body = fresh[e.Key], !bytes.Equal(s.digest, b.digestOf(e)), nil
 		delete(fresh, e.Key) // the second of two equal ones in a call is not new
