@@ -80,6 +80,9 @@ func (x *exchange) acceptIntoInbox() {
 		x.writeProblem(*p)
 		return
 	}
+	if x.refusedByAge() {
+		return
+	}
 	began := time.Now()
 	fresh, err := x.m.Inbox.Accept(x.r.Context(), &Accepted{
 		Key: x.request.Key, Fingerprint: x.request.Fingerprint, Request: x.r, Body: x.bodyBytes(),
@@ -94,11 +97,7 @@ func (x *exchange) acceptIntoInbox() {
 		x.adviseOn(retrysafe.ErrMismatch, retrysafe.Record{Key: x.request.Key})
 		return
 	default:
-		unsaved := problem(retrysafe.SituationStoreUnavailable)
-		unsaved.Executed = retrysafe.ExecutedUnknown.String()
-		unsaved.Detail = "The request may have been accepted or not, because its storage failed. Retry with the same key."
-		unsaved.Retryable, unsaved.RetryAfter = true, time.Second
-		x.refuse(unsaved)
+		x.refuseUnsaved()
 		return
 	}
 	wait := x.m.InboxWait
@@ -115,6 +114,36 @@ func (x *exchange) acceptIntoInbox() {
 		return
 	}
 	x.accept("accepted", time.Second)
+}
+
+// refuseUnsaved refuses a request of which the storage has not said whether it is saved.
+func (x *exchange) refuseUnsaved() {
+	p := problem(retrysafe.SituationStoreUnavailable)
+	p.Executed = retrysafe.ExecutedUnknown.String()
+	p.Detail = "The request may have been accepted or not, because its storage failed. Retry with the same key."
+	p.Retryable, p.RetryAfter = true, time.Second
+	x.refuse(p)
+}
+
+// refusedByAge refuses a key that is too old, unless its request waits or its record is there, and reports whether it has
+// answered. It is asked here and not at the delivery, because a request may wait for longer than keys may be old.
+func (x *exchange) refusedByAge() bool {
+	if !x.m.isTooOld(x) {
+		return false
+	}
+	_, isKnown, err := x.m.Inbox.Waiting(x.r.Context(), x.request.Key.Digest())
+	if err == nil && !isKnown {
+		var record retrysafe.Record
+		record, err = x.lookUp()
+		isKnown = record.State != 0
+	}
+	switch {
+	case err != nil:
+		x.refuseUnsaved()
+	case !isKnown:
+		x.refuse(problem(retrysafe.SituationKeyTooOld))
+	}
+	return err != nil || !isKnown
 }
 
 // awaitEnd waits until the request has been delivered, or until nothing more comes of it without a person.

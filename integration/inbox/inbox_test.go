@@ -236,6 +236,31 @@ func TestSchedule(t *testing.T) {
 	})
 }
 
+// A key that is too old is refused when it comes, unless its request is known. One that grows too old while its request
+// waits is delivered all the same. Seen to fail with the age not asked for in acceptIntoInbox (202), with known keys refused
+// there, and with the age asked for at the delivery: a dead letter.
+func TestOldKeys(t *testing.T) {
+	everywhere(t, func(k *kit) {
+		k.http.KeySource, k.http.MaxKeyAge = nil, time.Hour
+		key := func(age time.Duration) string {
+			ms := time.Now().Add(-age).UnixMilli()
+			return fmt.Sprintf("Idempotency-Key: %08x-%04x-7000-8000-000000000000", ms>>16, ms&0xffff)
+		}
+		k.post("old", key(2*time.Hour)).wantCode(422, "key-expired")
+		young := key(time.Minute)
+		k.post("young", young).want(202)
+		k.http.MaxKeyAge = time.Millisecond
+		k.guarded = httpsafe.Middleware(k.guard, scope, k.http)(k.service())
+		k.post("young", young).want(202)
+		k.run()
+		k.settled(1, 0)
+		k.post("young", young).want(202)
+		if got := k.seen(); len(got) != 1 || got[0] != "young" {
+			k.Errorf("the service has seen %q", got)
+		}
+	})
+}
+
 // A client that waits gets the answer itself: the first as any first answer, others as replays. Seen to fail with fresh
 // ignored in answerDelivered.
 func TestWait(t *testing.T) {
