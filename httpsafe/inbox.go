@@ -56,6 +56,9 @@ type Delivery struct {
 	NotSent bool
 }
 
+// AcceptedHeader says, in a delivered request, when it was accepted, as in RFC 3339. A proxy.Proxy takes it from clients.
+const AcceptedHeader = "Retrysafe-Accepted"
+
 type deliveryKey struct{}
 
 // WithDelivery returns the context of a request that d delivers. The Middleware takes the key from d, and asks neither
@@ -68,6 +71,13 @@ func WithDelivery(ctx context.Context, d *Delivery) context.Context {
 func DeliveryFrom(ctx context.Context) *Delivery {
 	d, _ := ctx.Value(deliveryKey{}).(*Delivery)
 	return d
+}
+
+// RefuseDelivery refuses a delivered request that has come to where keys do not count, because the routes have changed since
+// it was accepted: its work could run several times. The Delivery's Advice says so.
+func RefuseDelivery(w http.ResponseWriter, r *http.Request, o Options) {
+	DeliveryFrom(r.Context()).Advice = retrysafe.SituationNotSupported.Advice()
+	o.WriteProblem(w, problem(retrysafe.SituationNotSupported))
 }
 
 // longestInboxWait is how long a client may wait for the answer to a request that was accepted, with Prefer: wait.

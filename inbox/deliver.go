@@ -2,6 +2,7 @@ package inbox
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -95,6 +96,9 @@ func judge(d *httpsafe.Delivery, w *response) error {
 		}
 		return outbox.Permanent(fmt.Errorf("inbox: the outcome is unknown: decide the key, and deliver the request again if it " +
 			"was not executed"))
+	case retrysafe.SituationNotSupported:
+		return outbox.Permanent(errors.New("inbox: the route that the request has now guards no keys, and was not asked: let the " +
+			"route accept into an inbox again, and deliver the request again"))
 	case retrysafe.SituationNotReplayable: // it has ended before, and its answer is not kept
 		if a.Executed == retrysafe.ExecutedYes {
 			return nil

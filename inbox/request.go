@@ -34,7 +34,7 @@ const (
 )
 
 // AcceptedHeader says, in a delivered request, when it was accepted, as in RFC 3339.
-const AcceptedHeader = "Retrysafe-Accepted"
+const AcceptedHeader = httpsafe.AcceptedHeader
 
 // unsaved are the fields that are not saved: those of a connection, and credentials.
 var unsaved = []string{
