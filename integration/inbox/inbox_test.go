@@ -286,7 +286,7 @@ func TestWait(t *testing.T) {
 }
 
 // The service gets the request as it came, but for credentials, and is told when it was accepted. Seen to fail with each
-// name taken out of unsaved, and with values joined by a comma.
+// name taken out of unsaved, with the fields that Connection names saved, and with values joined by a comma.
 func TestTheRequestAsItCame(t *testing.T) {
 	everywhere(t, func(k *kit) {
 		k.options.KeepHeaders = []string{"cookie"}
@@ -297,7 +297,7 @@ func TestTheRequestAsItCame(t *testing.T) {
 			k.Fatal(err)
 		}
 		k.post(string(body), "X-Many: a, b", "X-Many: c", "Authorization: Bearer secret", "X-Api-Key: secret", "Cookie: session=1", "Stripe-Signature: t=1,v1=f",
-			"Connection: keep-alive").want(202)
+			"Connection: keep-alive, x-hop", "X-Hop: 1").want(202)
 		k.post(`{"id":2}`, "X-Bad: \xff").wantCode(400, "header-refused")
 		k.run()
 		k.settled(1, 0)
@@ -306,7 +306,7 @@ func TestTheRequestAsItCame(t *testing.T) {
 			k.Errorf("X-Many is %q", many)
 		}
 		for name, want := range map[string]string{
-			"Authorization": "", "X-Api-Key": "", "Connection": "", "Cookie": "session=1", "Stripe-Signature": "t=1,v1=f",
+			"Authorization": "", "X-Api-Key": "", "Connection": "", "X-Hop": "", "Cookie": "session=1", "Stripe-Signature": "t=1,v1=f",
 		} {
 			if value := r.Header.Get(name); value != want {
 				k.Errorf("%s is %q, want %q", name, value, want)
