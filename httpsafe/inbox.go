@@ -165,7 +165,7 @@ func (x *exchange) awaitEnd(wait time.Duration) (a retrysafe.Advice, ended bool)
 	defer stop()
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 250*time.Millisecond) {
 		a = x.m.guard.ExplainKey(ctx, x.request.Key.Digest())
-		if a.Record.State.Ended() || a.Situation == retrysafe.SituationOutcomeUnknown {
+		if a.Record.State.Ended() || a.Situation == retrysafe.SituationOutcomeUnknown && !a.Retryable {
 			return a, true
 		}
 		look := time.NewTimer(pause)

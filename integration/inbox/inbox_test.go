@@ -285,6 +285,24 @@ func TestWait(t *testing.T) {
 	})
 }
 
+// A client that waits is not told of an outcome that is unknown until the next try, as under Rerun. Seen to fail with
+// Retryable not looked at in awaitEnd: it got the problem.
+func TestWaitWhileItIsTriedAgain(t *testing.T) {
+	everywhere(t, func(k *kit) {
+		k.policy.OnAbandoned = retrysafe.Rerun()
+		k.options.FirstDelay, k.options.MaxDelay = time.Hour, time.Hour
+		k.handler = func(w http.ResponseWriter, r *http.Request) {
+			httpsafe.Unknown(r.Context())
+			w.WriteHeader(502)
+		}
+		k.run()
+		k.post(`{"id":1}`, "Prefer: wait=1").want(202)
+		if n := len(k.seen()); n != 1 {
+			k.Errorf("it ran %d times", n)
+		}
+	})
+}
+
 // The service gets the request as it came, but for credentials, and is told when it was accepted. Seen to fail with each
 // name taken out of unsaved, with the fields that Connection names saved, and with values joined by a comma.
 func TestTheRequestAsItCame(t *testing.T) {
