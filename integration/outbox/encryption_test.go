@@ -122,6 +122,25 @@ func TestEncryptedMessagesAreSent(t *testing.T) {
 	})
 }
 
+// Keys that only decrypt are for the first step of switching encryption on: what is saved is readable, and what others have
+// encrypted is sent. Seen to fail with DecryptOnly left out of New.
+func TestKeysThatOnlyDecrypt(t *testing.T) {
+	everywhere(t, func(k *kit) {
+		ring := k.encrypt(newKeyset(k))
+		k.save(hushed("1"))
+		k.box = k.newBox(outbox.Options{Keys: ring, DecryptOnly: true})
+		k.save(hushed("2"))
+		if all := k.columns("body"); bytes.Contains(all[0], []byte(hush)) || !bytes.Equal(all[1], hushed("2").Body) {
+			k.Errorf("the bodies are %q", all)
+		}
+		sink := &recorder{}
+		told, stop := k.relay(sink, outbox.RelayOptions{})
+		told.await(k, outbox.MessageSent, 2)
+		stop()
+		wantEqual(k, "bodies", sink.bodies(), []string{hush + "1", hush + "2"})
+	})
+}
+
 // A message that no relay can decrypt is retried and becomes a dead letter that says why. It holds up its aggregate and
 // nothing else, the sink gets nothing of it, and with the key back it is redelivered in its order.
 //

@@ -341,7 +341,7 @@ func startInbox(t *testing.T, second *SecondPerson) (*kit, *outbox.Outbox, []str
 	found, err := outboxcmd.OpenDatabase(t.Context(), ref, nil)
 	must(t, err)
 	t.Cleanup(found.Close)
-	box, err := found.Inbox(t.Context(), nil)
+	box, err := found.Inbox(t.Context(), nil, false)
 	must(t, err)
 	k := start(t, Options{Outboxes: found, Users: users(t), SecondPerson: second})
 	ended := retrysafe.Key{Scope: "alice", ID: "ended"}

@@ -40,7 +40,7 @@ func (s *service) openInboxes(ctx context.Context, seen observation) (*inboxes, 
 	if err != nil {
 		return nil, err
 	}
-	box, err := db.Inbox(ctx, s.options.Default.HTTP.Secret)
+	box, err := db.Inbox(ctx, s.options.Default.HTTP.Secret, s.config.Encryption.Plaintext.Value == "write")
 	if err != nil {
 		db.Close()
 		return nil, err

@@ -34,7 +34,7 @@ func TestRequestsThatAreLeftOver(t *testing.T) {
 	db, err := outboxcmd.OpenDatabase(t.Context(), ref, nil)
 	clitest.Must(t, err)
 	t.Cleanup(db.Close)
-	box, err := db.Inbox(t.Context(), nil)
+	box, err := db.Inbox(t.Context(), nil, false)
 	clitest.Must(t, err)
 	var all []outbox.Entry
 	for i := range 1001 {
@@ -48,6 +48,35 @@ func TestRequestsThatAreLeftOver(t *testing.T) {
 	b.warnLeftOver(map[string]*inbox.Inbox{"POST /here": nil})
 	if text := log.String(); !strings.Contains(text, `route="POST /gone"`) || strings.Contains(text, "POST /here") {
 		t.Errorf("the log says %q", text)
+	}
+}
+
+// In the first step of switching encryption on, in which other proxies may have no keys yet, nothing is encrypted. Seen to
+// fail with DecryptOnly left out of the options of the inbox.
+func TestAnInboxBeforeEncryption(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "keys.db")
+	keyset := filepath.Join(t.TempDir(), "keyset.json")
+	if got := clitest.Run(t, "keyset", "new", keyset); got.Code != 0 {
+		t.Fatal(got.Stderr)
+	}
+	p := clitest.StartProxy(t, "--config="+clitest.WriteFile(t, fmt.Sprintf("upstream: http://127.0.0.1:1\nstore: %s\nscope: none\n"+
+		"encryption: {file: %s, plaintext: write}\nsecret: {file: %s}\nroutes:\n  POST /hooks: {accept: inbox}\n", path, keyset,
+		clitest.WriteFile(t, "a secret of some length"))))
+	r, err := http.NewRequest(http.MethodPost, p.URL+"/hooks", strings.NewReader("in the clear"))
+	clitest.Must(t, err)
+	r.Header.Set("Idempotency-Key", "key-1")
+	res, err := http.DefaultClient.Do(r)
+	clitest.Must(t, err)
+	res.Body.Close()
+	clitest.Want(t, "status", res.StatusCode, http.StatusAccepted)
+	stored := ""
+	for _, name := range []string{path, path + "-wal"} {
+		content, _ := os.ReadFile(name)
+		stored += string(content)
+	}
+	if !strings.Contains(stored, "in the clear") {
+		t.Error("the request is encrypted")
 	}
 }
 
