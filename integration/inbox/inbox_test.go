@@ -303,6 +303,26 @@ func TestWaitWhileItIsTriedAgain(t *testing.T) {
 	})
 }
 
+// A repetition that comes during the delivery gets its 202, also if it waits for permission to send its body. Seen to fail
+// with Inbox not looked at in answerUnread: it was told of itself, with 409.
+func TestARepetitionThatExpects(t *testing.T) {
+	k := newKit(t, outbox.SQLite)
+	k.http.KeySource = nil
+	begun, release := make(chan struct{}), make(chan struct{})
+	free := sync.OnceFunc(func() { close(release) })
+	k.handler = func(http.ResponseWriter, *http.Request) {
+		close(begun)
+		<-release
+	}
+	k.run()
+	defer free()
+	k.post("body", "Idempotency-Key: key").want(202)
+	<-begun
+	k.post("body", "Idempotency-Key: key", "Expect: 100-continue").want(202)
+	free()
+	k.settled(1, 0)
+}
+
 // The service gets the request as it came, but for credentials, and is told when it was accepted. Seen to fail with each
 // name taken out of unsaved, with the fields that Connection names saved, and with values joined by a comma.
 func TestTheRequestAsItCame(t *testing.T) {
