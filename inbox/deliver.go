@@ -20,7 +20,9 @@ const deliveryLease = 30 * time.Second
 
 // Run delivers the requests of the inbox to h, which has the httpsafe.Middleware with this Inbox around the handler that
 // does the work, or is a proxy.Proxy with such a route. Several processes may run at once, and each request goes to one of
-// them. When ctx ends, Run lets the deliveries that are under way end, and returns ctx's error.
+// them. If the handler reads path values, h is or has the http.ServeMux that sets them. What verifies requests, or limits
+// their age, stays outside of h: that was done when they were accepted. When ctx ends, Run lets the deliveries that are
+// under way end, and returns ctx's error.
 func (in *Inbox) Run(ctx context.Context, h http.Handler) error {
 	relay := outbox.NewRelay(in.box, outbox.Each(in.o.Concurrency, func(ctx context.Context, m outbox.Delivery) error {
 		return deliver(ctx, h, m)

@@ -75,7 +75,7 @@ type Status struct {
 // has.
 //
 // Put may be repeated. The error is ErrInvalidMessage if an entry exceeds a limit; then nothing was written. Any other
-// error comes from the database. After it, messages may have been saved or not, as after any COMMIT without an answer:
+// error comes from the database, or says that a message was deleted while it was put. After it, messages may have been saved or not, as after any COMMIT without an answer:
 // repeat the call.
 func (b *Outbox) Put(ctx context.Context, entries ...Entry) ([]Status, error) {
 	for _, e := range entries {
