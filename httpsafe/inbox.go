@@ -56,6 +56,9 @@ type Delivery struct {
 	NotSent bool
 }
 
+// AcceptedHeader says, in a delivered request, when it was accepted, as in RFC 3339. A proxy.Proxy takes it from clients.
+const AcceptedHeader = "Retrysafe-Accepted"
+
 type deliveryKey struct{}
 
 // WithDelivery returns the context of a request that d delivers. The Middleware takes the key from d, and asks neither
@@ -70,6 +73,13 @@ func DeliveryFrom(ctx context.Context) *Delivery {
 	return d
 }
 
+// RefuseDelivery refuses a delivered request that has come to where keys do not count, because the routes have changed since
+// it was accepted: its work could run several times. The Delivery's Advice says so.
+func RefuseDelivery(w http.ResponseWriter, r *http.Request, o Options) {
+	DeliveryFrom(r.Context()).Advice = retrysafe.SituationNotSupported.Advice()
+	o.WriteProblem(w, problem(retrysafe.SituationNotSupported))
+}
+
 // longestInboxWait is how long a client may wait for the answer to a request that was accepted, with Prefer: wait.
 const longestInboxWait = time.Minute
 
@@ -78,6 +88,9 @@ const longestInboxWait = time.Minute
 func (x *exchange) acceptIntoInbox() {
 	if p := x.spool(); p != nil {
 		x.writeProblem(*p)
+		return
+	}
+	if x.refusedByAge() {
 		return
 	}
 	began := time.Now()
@@ -94,11 +107,7 @@ func (x *exchange) acceptIntoInbox() {
 		x.adviseOn(retrysafe.ErrMismatch, retrysafe.Record{Key: x.request.Key})
 		return
 	default:
-		unsaved := problem(retrysafe.SituationStoreUnavailable)
-		unsaved.Executed = retrysafe.ExecutedUnknown.String()
-		unsaved.Detail = "The request may have been accepted or not, because its storage failed. Retry with the same key."
-		unsaved.Retryable, unsaved.RetryAfter = true, time.Second
-		x.refuse(unsaved)
+		x.refuseUnsaved()
 		return
 	}
 	wait := x.m.InboxWait
@@ -117,6 +126,36 @@ func (x *exchange) acceptIntoInbox() {
 	x.accept("accepted", time.Second)
 }
 
+// refuseUnsaved refuses a request of which the storage has not said whether it is saved.
+func (x *exchange) refuseUnsaved() {
+	p := problem(retrysafe.SituationStoreUnavailable)
+	p.Executed = retrysafe.ExecutedUnknown.String()
+	p.Detail = "The request may have been accepted or not, because its storage failed. Retry with the same key."
+	p.Retryable, p.RetryAfter = true, time.Second
+	x.refuse(p)
+}
+
+// refusedByAge refuses a key that is too old, unless its request waits or its record is there, and reports whether it has
+// answered. It is asked here and not at the delivery, because a request may wait for longer than keys may be old.
+func (x *exchange) refusedByAge() bool {
+	if !x.m.isTooOld(x) {
+		return false
+	}
+	_, isKnown, err := x.m.Inbox.Waiting(x.r.Context(), x.request.Key.Digest())
+	if err == nil && !isKnown {
+		var record retrysafe.Record
+		record, err = x.lookUp()
+		isKnown = record.State != 0
+	}
+	switch {
+	case err != nil:
+		x.refuseUnsaved()
+	case !isKnown:
+		x.refuse(problem(retrysafe.SituationKeyTooOld))
+	}
+	return err != nil || !isKnown
+}
+
 // awaitEnd waits until the request has been delivered, or until nothing more comes of it without a person.
 func (x *exchange) awaitEnd(wait time.Duration) (a retrysafe.Advice, ended bool) {
 	if wait <= 0 {
@@ -126,7 +165,7 @@ func (x *exchange) awaitEnd(wait time.Duration) (a retrysafe.Advice, ended bool)
 	defer stop()
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 250*time.Millisecond) {
 		a = x.m.guard.ExplainKey(ctx, x.request.Key.Digest())
-		if a.Record.State.Ended() || a.Situation == retrysafe.SituationOutcomeUnknown {
+		if a.Record.State.Ended() || a.Situation == retrysafe.SituationOutcomeUnknown && !a.Retryable {
 			return a, true
 		}
 		look := time.NewTimer(pause)

@@ -51,6 +51,8 @@ type middleware struct {
 // ServeHTTP implements http.Handler.
 func (m *middleware) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
+	case !m.guards(r.Method) && DeliveryFrom(r.Context()) != nil:
+		RefuseDelivery(w, r, m.Options)
 	case !m.guards(r.Method):
 		m.serveUnguarded(w, r)
 	case DeliveryFrom(r.Context()) != nil:

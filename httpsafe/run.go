@@ -29,7 +29,7 @@ func (x *exchange) requestWith(ctx context.Context, body *requestBody) *http.Req
 // An attempt with number 1 means that there is no record of the key. Only then the age of the key matters, because a
 // record would answer the request whatever the age.
 func (x *exchange) run(_ context.Context, a *retrysafe.Attempt) (result retrysafe.Result, err error) {
-	if a.Number() == 1 && x.m.isTooOld(x) {
+	if a.Number() == 1 && x.delivery == nil && x.m.isTooOld(x) {
 		p := problem(retrysafe.SituationKeyTooOld)
 		return retrysafe.Result{}, retrysafe.Retryable(&p)
 	}

@@ -2,6 +2,7 @@ package inbox
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -19,7 +20,9 @@ const deliveryLease = 30 * time.Second
 
 // Run delivers the requests of the inbox to h, which has the httpsafe.Middleware with this Inbox around the handler that
 // does the work, or is a proxy.Proxy with such a route. Several processes may run at once, and each request goes to one of
-// them. When ctx ends, Run lets the deliveries that are under way end, and returns ctx's error.
+// them. If the handler reads path values, h is or has the http.ServeMux that sets them. What verifies requests, or limits
+// their age, stays outside of h: that was done when they were accepted. When ctx ends, Run lets the deliveries that are
+// under way end, and returns ctx's error.
 func (in *Inbox) Run(ctx context.Context, h http.Handler) error {
 	relay := outbox.NewRelay(in.box, outbox.Each(in.o.Concurrency, func(ctx context.Context, m outbox.Delivery) error {
 		return deliver(ctx, h, m)
@@ -95,6 +98,9 @@ func judge(d *httpsafe.Delivery, w *response) error {
 		}
 		return outbox.Permanent(fmt.Errorf("inbox: the outcome is unknown: decide the key, and deliver the request again if it " +
 			"was not executed"))
+	case retrysafe.SituationNotSupported:
+		return outbox.Permanent(errors.New("inbox: the route that the request has now guards no keys, and was not asked: let the " +
+			"route accept into an inbox again, and deliver the request again"))
 	case retrysafe.SituationNotReplayable: // it has ended before, and its answer is not kept
 		if a.Executed == retrysafe.ExecutedYes {
 			return nil

@@ -34,7 +34,7 @@ const (
 )
 
 // AcceptedHeader says, in a delivered request, when it was accepted, as in RFC 3339.
-const AcceptedHeader = "Retrysafe-Accepted"
+const AcceptedHeader = httpsafe.AcceptedHeader
 
 // unsaved are the fields that are not saved: those of a connection, and credentials.
 var unsaved = []string{
@@ -56,8 +56,10 @@ func (in *Inbox) message(a *httpsafe.Accepted) (outbox.Message, error) {
 	if r.TLS != nil {
 		m.Header[tlsName] = "1"
 	}
+	ofConnection := strings.Split(strings.Join(r.Header["Connection"], ","), ",")
 	for name, values := range r.Header {
-		if slices.Contains(unsaved, name) && !slices.Contains(in.o.KeepHeaders, name) {
+		isNominated := func(other string) bool { return strings.EqualFold(strings.TrimSpace(other), name) }
+		if slices.Contains(unsaved, name) && !slices.Contains(in.o.KeepHeaders, name) || slices.ContainsFunc(ofConnection, isNominated) {
 			continue
 		}
 		m.Header[name] = strings.Join(values, "\n")

@@ -95,7 +95,7 @@ func (r *Relay) judge(d Delivery, err error) settled {
 	s := settled{ID: d.ID, State: sent, Error: errorText(err)}
 	switch {
 	case err == nil:
-	case IsPermanent(err) || r.o.MaxAge > 0 && d.Age >= r.o.MaxAge:
+	case IsPermanent(err) || r.o.MaxAge > 0 && d.Age >= r.o.MaxAge && !errors.Is(err, errLate):
 		s.State = dead
 	case isUntried(err):
 		s.State, s.Untried = pending, 1

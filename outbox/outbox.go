@@ -17,6 +17,7 @@ type Outbox struct {
 	walk   walk
 	table  string
 	keys   AEAD
+	reads  bool // Options.DecryptOnly
 	secret []byte
 }
 
@@ -33,6 +34,9 @@ type Options struct {
 	// with them, and also take messages that are not encrypted, such as those of before. A *cryptstore.Keyring has keys
 	// that can be rotated. Default: nothing is encrypted, and relays retry encrypted messages until they are dead letters.
 	Keys AEAD
+	// DecryptOnly has Keys decrypt, and what is saved not encrypted: for the first step of switching encryption on, while
+	// other processes have no keys yet.
+	DecryptOnly bool
 	// Secret makes the digests unguessable by which Save recognises a message that it has saved before: without it, a
 	// reader of the table can test guesses of a body. It has at least 16 bytes, which every program that saves has and
 	// which do not change. Save needs it if there are Keys.
@@ -50,7 +54,7 @@ func New(db *sql.DB, d Dialect, o Options) (*Outbox, error) {
 	if n := len(o.Secret); n > 0 && n < minSecret {
 		return nil, fmt.Errorf("outbox: Options.Secret has %d bytes: use %d random ones or more", n, minSecret)
 	}
-	return &Outbox{db: db, sql: s, table: cmp.Or(o.Table, defaultTable), keys: o.Keys, secret: o.Secret}, nil
+	return &Outbox{db: db, sql: s, table: cmp.Or(o.Table, defaultTable), keys: o.Keys, reads: o.DecryptOnly, secret: o.Secret}, nil
 }
 
 // inTx runs f in a READ COMMITTED transaction (SQLite: an immediate one), whatever the database's default isolation

@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -74,7 +75,7 @@ type Status struct {
 // has.
 //
 // Put may be repeated. The error is ErrInvalidMessage if an entry exceeds a limit; then nothing was written. Any other
-// error comes from the database. After it, messages may have been saved or not, as after any COMMIT without an answer:
+// error comes from the database, or says that a message was deleted while it was put. After it, messages may have been saved or not, as after any COMMIT without an answer:
 // repeat the call.
 func (b *Outbox) Put(ctx context.Context, entries ...Entry) ([]Status, error) {
 	for _, e := range entries {
@@ -101,8 +102,13 @@ func (b *Outbox) Put(ctx context.Context, entries ...Entry) ([]Status, error) {
 	all := make([]Status, len(entries))
 	for i, e := range entries {
 		s, ok := known[e.Key]
-		if !ok {
+		switch {
+		case ok:
+		case !fresh[e.Key]: // nothing was written, and nothing is there
+			return nil, errors.New("outbox: put: a message under one of the keys was deleted meanwhile; repeat the call")
+		default:
 			s = Status{Delivery: Delivery{Message: e.Message}, State: Pending, Delay: max(e.Delay, 0), digest: b.digestOf(e)}
+			known[e.Key] = s // for later entries with this key
 		}
 		s.New, s.Taken, s.Body = fresh[e.Key], !bytes.Equal(s.digest, b.digestOf(e)), nil
 		delete(fresh, e.Key) // the second of two equal ones in a call is not new

@@ -29,13 +29,13 @@ func (b *Outbox) place(m Message) []byte {
 	return sealed.Place(k.Digest(), sealed.Message)
 }
 
-// seal returns the columns header and body of a message. If the outbox has keys, both are in the body, and the header is
+// seal returns the columns header and body of a message. If the outbox has keys that encrypt, both are in the body, and the header is
 // the marker alone, by which an encrypted message is known without its body.
 func (b *Outbox) seal(m Message) (header, body []byte, err error) {
 	if header, err = encodeHeader(m.Header); err != nil {
 		return nil, nil, fmt.Errorf("%w: Header: %w", ErrInvalidMessage, err)
 	}
-	if b.keys == nil {
+	if b.keys == nil || b.reads {
 		return header, append([]byte{}, m.Body...), nil
 	}
 	if len(b.secret) < minSecret {

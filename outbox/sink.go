@@ -69,8 +69,11 @@ func (e *each) wait(ctx context.Context) error {
 		<-e.slots // there was no time left for this message, even if a slot has become free
 	case <-ctx.Done():
 	}
-	return Untried(fmt.Errorf("outbox: no time left for this message: %w", ctx.Err()))
+	return Untried(fmt.Errorf("%w: %w", errLate, ctx.Err()))
 }
+
+// errLate is the error of a message whose turn did not come.
+var errLate = errors.New("outbox: no time left for this message")
 
 func (e *each) one(ctx context.Context, m Delivery) error {
 	defer func() { <-e.slots }()

@@ -200,7 +200,7 @@ func (s *streaming) save(ctx context.Context, l leased, done []ended, took time.
 // start sends each message when there is a slot for it.
 func (s *streaming) start(waiting, sending context.Context, l leased, results chan<- ended) {
 	for i, d := range l.batch {
-		err := Permanent(s.unfit(d))
+		err := s.unfit(d)
 		if err == nil {
 			err = s.each.wait(waiting)
 		}

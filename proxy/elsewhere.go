@@ -54,18 +54,20 @@ func handOver(h http.Header, a *retrysafe.Attempt) {
 	}
 }
 
-// isLeaseHeader reports whether a header or trailer hands a lease over. Letter case is ignored, and so is which byte stands
-// between the words: WSGI and CGI read "-" and "_" alike, and PHP reads any byte but a letter or digit as "_".
+// isLeaseHeader reports whether a header or trailer hands a lease over, or says when an inbox has accepted the request.
+// Letter case is ignored, and so is which byte stands between the words: WSGI and CGI read "-" and "_" alike, and PHP reads
+// any byte but a letter or digit as "_".
 func isLeaseHeader(name string) bool {
 	switch len(name) {
-	case len(httpsafe.LeaseHeader), len(httpsafe.AttemptHeader):
+	case len(httpsafe.LeaseHeader), len(httpsafe.AttemptHeader), len(httpsafe.AcceptedHeader):
 		name = strings.Map(func(c rune) rune {
 			if 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' {
 				return c
 			}
 			return '-'
 		}, name)
-		return strings.EqualFold(name, httpsafe.LeaseHeader) || strings.EqualFold(name, httpsafe.AttemptHeader)
+		return strings.EqualFold(name, httpsafe.LeaseHeader) || strings.EqualFold(name, httpsafe.AttemptHeader) ||
+			strings.EqualFold(name, httpsafe.AcceptedHeader)
 	}
 	return false
 }

@@ -67,6 +67,7 @@ func (f *forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	entry := logEntryOf(ctx)
 	if entry != nil {
 		entry.pass()
+		noteNotSent(ctx, false) // of an attempt before this one
 	}
 	if _, ok := retrysafe.AttemptFrom(ctx); !ok || entry == nil {
 		f.reverse.ServeHTTP(w, r)
@@ -181,7 +182,7 @@ func (f *forwarder) failed(w http.ResponseWriter, r *http.Request, err error) {
 	case passedThrough && hold.gaveUpBody():
 		f.options.WriteProblem(w, slowBody())
 	case nothingHappened(ctx, err):
-		noteNotSent(ctx)
+		noteNotSent(ctx, true)
 		if f.completedElsewhere() {
 			_ = httpsafe.Ambiguous(ctx) // it is released, too, and may be sent again
 		} else {
@@ -198,11 +199,11 @@ func (f *forwarder) failed(w http.ResponseWriter, r *http.Request, err error) {
 	}
 }
 
-// noteNotSent tells the inbox whose request this is, if it is one's, that the upstream got nothing of it.
-func noteNotSent(ctx context.Context) {
+// noteNotSent tells the inbox whose request this is, if it is one's, whether the upstream got nothing of it.
+func noteNotSent(ctx context.Context, notSent bool) {
 	if entry := logEntryOf(ctx); entry != nil {
 		if d := httpsafe.DeliveryFrom(entry.holder.request.Context()); d != nil {
-			d.NotSent = true
+			d.NotSent = notSent
 		}
 	}
 }

@@ -76,6 +76,9 @@ func newHolder(a *admission, w http.ResponseWriter, r *http.Request) *holder {
 	h := &holder{ResponseWriter: w, admission: a, request: *r, body: r.Body, duplex: r.ProtoMajor > 1}
 	h.out.timeout, h.in.timeout = max(a.limits.Load().WriteTimeout, 0), defaultBodyTimeout
 	h.request.Header = withoutLease(r.Header)
+	if at, ok := r.Header[httpsafe.AcceptedHeader]; ok && httpsafe.DeliveryFrom(r.Context()) != nil {
+		h.request.Header[httpsafe.AcceptedHeader] = at // in the copy
+	}
 	removeLease(r.Trailer) // in place, because net/http fills it while the body is read
 	if h.read = r.Body == nil || r.Body == http.NoBody; !h.read {
 		h.request.Body = h // not that of r, which net/http uses to know what is left to be read

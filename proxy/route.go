@@ -197,11 +197,14 @@ func (h *routeHandler) verify(signature httpsafe.VerifyFunc) httpsafe.VerifyFunc
 func (h *routeHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	hold := w.(*holder) // set by Proxy.serveBounded
 	// A request that lacks a required key is refused without being forwarded, so it is treated like one with a key; and so
-	// is one whose body is read to verify it.
-	keyed := !h.noGuards && (h.rules.MayHaveKey(r) || (h.rules.Required || h.rules.Signed) && h.rules.Guards(r.Method))
+	// is one whose body is read to verify it. A request of an inbox has a key, wherever that was.
+	delivered := httpsafe.DeliveryFrom(r.Context()) != nil
+	keyed := !h.noGuards && (delivered || h.rules.MayHaveKey(r) || (h.rules.Required || h.rules.Signed) && h.rules.Guards(r.Method))
 	observed := h.observed != nil && !h.enforces(r)
 	hold.bodyWithin(h.bodyTimeout, keyed && !observed)
 	switch {
+	case delivered && (observed || h.noGuards):
+		httpsafe.RefuseDelivery(w, r, h.options)
 	case observed:
 		h.observed.ServeHTTP(w, r)
 	case h.noGuards:

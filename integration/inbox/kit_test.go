@@ -106,13 +106,18 @@ func (k *kit) build() {
 		k.guard = retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{Policy: k.policy, SweepEvery: -1})
 		k.in = inbox.New(k.box, topic, k.options)
 		k.http.Inbox = k.in
-		k.guarded = httpsafe.Middleware(k.guard, scope, k.http)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			body, _ := io.ReadAll(r.Body)
-			k.mu.Lock()
-			k.runs = append(k.runs, string(body))
-			k.mu.Unlock()
-			k.handler(w, r)
-		}))
+		k.guarded = httpsafe.Middleware(k.guard, scope, k.http)(k.service())
+	})
+}
+
+// service notes what it has seen, and calls the handler.
+func (k *kit) service() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		k.mu.Lock()
+		k.runs = append(k.runs, string(body))
+		k.mu.Unlock()
+		k.handler(w, r)
 	})
 }
 

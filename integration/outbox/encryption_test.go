@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -121,15 +122,44 @@ func TestEncryptedMessagesAreSent(t *testing.T) {
 	})
 }
 
+// Keys that only decrypt are for the first step of switching encryption on: what is saved is readable, and what others have
+// encrypted is sent. Seen to fail with DecryptOnly left out of New.
+func TestKeysThatOnlyDecrypt(t *testing.T) {
+	everywhere(t, func(k *kit) {
+		ring := k.encrypt(newKeyset(k))
+		k.save(hushed("1"))
+		k.box = k.newBox(outbox.Options{Keys: ring, DecryptOnly: true})
+		k.save(hushed("2"))
+		if all := k.columns("body"); bytes.Contains(all[0], []byte(hush)) || !bytes.Equal(all[1], hushed("2").Body) {
+			k.Errorf("the bodies are %q", all)
+		}
+		sink := &recorder{}
+		told, stop := k.relay(sink, outbox.RelayOptions{})
+		told.await(k, outbox.MessageSent, 2)
+		stop()
+		wantEqual(k, "bodies", sink.bodies(), []string{hush + "1", hush + "2"})
+	})
+}
+
 // A message that no relay can decrypt is retried and becomes a dead letter that says why. It holds up its aggregate and
 // nothing else, the sink gets nothing of it, and with the key back it is redelivered in its order.
 //
-// Seen to fail with Unreadable not looked at by unfit, which sent messages without bodies, and with errors of unseal
-// wrapped by Permanent.
+// Seen to fail with Unreadable not looked at by unfit, which sent messages without bodies, with errors of unseal wrapped by
+// Permanent, and with that done in stream.go.
 func TestAMessageWithoutItsKeyIsKept(t *testing.T) {
-	for name, other := range map[string]func(k *kit){
-		"no keys":    func(k *kit) { k.box = k.newBox(outbox.Options{}) },
-		"other keys": func(k *kit) { k.encrypt(newKeyset(k)) },
+	noKeys := func(k *kit) { k.box = k.newBox(outbox.Options{}) }
+	otherKeys := func(k *kit) { k.encrypt(newKeyset(k)) }
+	inBatches := func(s *recorder) outbox.Sink { return s }
+	each := func(s *recorder) outbox.Sink {
+		return outbox.Each(2, func(ctx context.Context, d outbox.Delivery) error { return s.Send(ctx, []outbox.Delivery{d})[0] })
+	}
+	for name, c := range map[string]struct {
+		other func(k *kit)
+		sink  func(*recorder) outbox.Sink
+	}{
+		"no keys":                  {noKeys, inBatches},
+		"other keys":               {otherKeys, inBatches},
+		"other keys, sent by Each": {otherKeys, each},
 	} {
 		t.Run(name, func(t *testing.T) {
 			everywhere(t, func(k *kit) {
@@ -139,9 +169,9 @@ func TestAMessageWithoutItsKeyIsKept(t *testing.T) {
 				k.box = k.newBox(outbox.Options{})
 				behind := outbox.Message{Key: "behind", Aggregate: "order lost", Body: []byte("behind")}
 				k.save(behind, outbox.Message{Key: "other", Aggregate: "other", Body: []byte("other")}, outbox.Message{Key: "free", Body: []byte("free")})
-				other(k)
+				c.other(k)
 				sink := &recorder{}
-				told, stop := k.relay(sink, outbox.RelayOptions{MaxTries: 2, FirstDelay: 1, MaxDelay: 1})
+				told, stop := k.relay(c.sink(sink), outbox.RelayOptions{MaxTries: 2, FirstDelay: 1, MaxDelay: 1})
 				told.await(k, outbox.MessageDead, 1)
 				k.until(func() bool { return k.stats().Pending == 1 })
 				stop()
@@ -169,7 +199,7 @@ func TestAMessageWithoutItsKeyIsKept(t *testing.T) {
 				if n, err := k.box.Redeliver(k.Context(), "lost"); n != 1 || err != nil {
 					k.Fatal(n, err)
 				}
-				told, stop = k.relay(sink, outbox.RelayOptions{})
+				told, stop = k.relay(c.sink(sink), outbox.RelayOptions{})
 				told.await(k, outbox.MessageSent, 2)
 				stop()
 				wantEqual(k, "sent then", sink.bodies()[2:], []string{hush + "lost", "behind"})

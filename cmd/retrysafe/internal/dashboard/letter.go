@@ -171,7 +171,7 @@ func (q *request) settleRequest(ctx context.Context, b outboxcmd.Box, l outbox.L
 	return sentence(done.String()), nil
 }
 
-// redeliverRequest needs the role that reopens keys if the key has to be reopened.
+// redeliverRequest needs the role that reopens keys if the key has to be reopened. If that takes two persons, they do it first.
 func (q *request) redeliverRequest(ctx context.Context, b outboxcmd.Box, d keys.Decision) (fmt.Stringer, error) {
 	preview := d
 	preview.DryRun = true
@@ -182,6 +182,10 @@ func (q *request) redeliverRequest(ctx context.Context, b outboxcmd.Box, d keys.
 	case would.Reopened && q.who.Role < Purge:
 		return would, &keys.Error{Code: keys.CodeEnded, Message: fmt.Sprintf("the key %s has ended, and has to be reopened before "+
 			"its request can run again. You have the role %s; this needs %s. Nothing was changed", d.Digest, q.who.Role, Purge)}
+	case would.Reopened && q.options.SecondPerson.needs(retrysafe.ResolveReopen):
+		return would, &keys.Error{Code: keys.CodeEnded, Message: fmt.Sprintf("the key %s has ended, and a second person must confirm "+
+			"that its operation runs again: propose that on the page of the key, and deliver the request again when it is "+
+			"confirmed. Nothing was changed", d.Digest)}
 	case d.DryRun:
 		return would, nil
 	}

@@ -59,7 +59,7 @@ func OpenInbox(
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	if box, err = d.inbox(nil); err != nil {
+	if box, err = d.inbox(nil, false); err != nil {
 		d.Close()
 		return nil, nil, nil, err
 	}
@@ -75,14 +75,14 @@ func OpenInbox(
 const InboxTable = "retrysafe_inbox"
 
 // Inbox returns the outbox of the accepted requests, and makes its table if it is not there. For the service that
-// accepts them more connections are opened than for a page. If the database has keys, requests are encrypted, and secret
-// is that of the outbox. A nil Database has none.
-func (d *Database) Inbox(ctx context.Context, secret []byte) (*outbox.Outbox, error) {
+// accepts them more connections are opened than for a page. If the database has keys, requests are encrypted unless
+// decryptOnly is set, and secret is that of the outbox. A nil Database has none.
+func (d *Database) Inbox(ctx context.Context, secret []byte, decryptOnly bool) (*outbox.Outbox, error) {
 	if d == nil {
 		return nil, errors.New("the store has no database for an inbox")
 	}
 	d.db.SetMaxOpenConns(inboxConnections)
-	box, err := d.inbox(secret)
+	box, err := d.inbox(secret, decryptOnly)
 	if err != nil {
 		return nil, err
 	}
@@ -93,8 +93,8 @@ func (d *Database) Inbox(ctx context.Context, secret []byte) (*outbox.Outbox, er
 	return box, nil
 }
 
-func (d *Database) inbox(secret []byte) (*outbox.Outbox, error) {
-	o := outbox.Options{Table: InboxTable, Secret: secret}
+func (d *Database) inbox(secret []byte, decryptOnly bool) (*outbox.Outbox, error) {
+	o := outbox.Options{Table: InboxTable, Secret: secret, DecryptOnly: decryptOnly}
 	if d.keys != nil {
 		o.Keys = d.keys
 	}

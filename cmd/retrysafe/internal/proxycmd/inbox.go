@@ -40,7 +40,7 @@ func (s *service) openInboxes(ctx context.Context, seen observation) (*inboxes, 
 	if err != nil {
 		return nil, err
 	}
-	box, err := db.Inbox(ctx, s.options.Default.HTTP.Secret)
+	box, err := db.Inbox(ctx, s.options.Default.HTTP.Secret, s.config.Encryption.Plaintext.Value == "write")
 	if err != nil {
 		db.Close()
 		return nil, err
@@ -124,16 +124,14 @@ func (b *inboxes) warnLeftOver(all map[string]*inbox.Inbox) {
 	for pattern := range all {
 		topics = append(topics, cmp.Or(pattern, config.DefaultTopic))
 	}
-	waiting, err := b.box.List(ctx, outbox.Pending, "", 0, 1000)
+	waiting, err := b.box.StatsByTopic(ctx)
 	if err != nil {
 		b.log.Warn("the inbox cannot be read", "error", err.Error())
 		return
 	}
-	var told []string
-	for _, s := range waiting {
-		if !slices.Contains(topics, s.Topic) && !slices.Contains(told, s.Topic) {
-			told = append(told, s.Topic)
-			b.log.Warn("requests wait for a route that has no inbox now, and are not delivered", "route", s.Topic,
+	for topic, n := range waiting {
+		if n.Pending > 0 && !slices.Contains(topics, topic) {
+			b.log.Warn("requests wait for a route that has no inbox now, and are not delivered", "route", topic, "requests", n.Pending,
 				"do", "write accept: inbox for it again until they are delivered, or drop them with: retrysafe inbox drop")
 		}
 	}
