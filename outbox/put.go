@@ -7,8 +7,11 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"database/sql"
+	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 )
@@ -71,45 +74,53 @@ type Status struct {
 
 // Put saves messages in one transaction of its own, which is on disk when Put returns. Of the messages whose keys are
 // known nothing is written. It returns the state of each, in the order of entries, and says which key another message
-// has.
+// has. Of several entries with one key, the first counts.
 //
 // Put may be repeated. The error is ErrInvalidMessage if an entry exceeds a limit; then nothing was written. Any other
 // error comes from the database. After it, messages may have been saved or not, as after any COMMIT without an answer:
 // repeat the call.
 func (b *Outbox) Put(ctx context.Context, entries ...Entry) ([]Status, error) {
-	for _, e := range entries {
-		if err := e.validate(); err != nil {
-			return nil, err
-		}
-	}
-	known, err := b.known(ctx, entries)
+	rows, err := b.rowsOf(entries)
 	if err != nil {
 		return nil, err
 	}
-	fresh, err := b.insert(ctx, slices.DeleteFunc(slices.Clone(entries), func(e Entry) bool {
-		_, ok := known[e.Key]
-		return ok
-	}))
-	if err != nil {
-		return nil, fmt.Errorf("outbox: put: %w", err)
-	}
-	if slices.ContainsFunc(entries, func(e Entry) bool { return known[e.Key].Key == "" && !fresh[e.Key] }) {
-		if known, err = b.known(ctx, entries); err != nil { // others have saved some of them meanwhile
+	known := make(map[string]Status, len(rows))
+	for round := 0; len(rows) > 0; round++ {
+		if round == maxRounds {
+			return nil, errors.New("outbox: put: a key is taken, but its message cannot be read: the database's user needs " +
+				"the right to SELECT all rows of the table")
+		}
+		saved, err := b.insert(ctx, rows)
+		if err != nil {
+			return nil, fmt.Errorf("outbox: put: %w", err)
+		}
+		rows = slices.DeleteFunc(rows, func(r *putRow) bool {
+			if saved[r.of.Key] {
+				known[r.of.Key] = r.status()
+			}
+			return saved[r.of.Key]
+		})
+		if err := b.known(ctx, rows, known); err != nil {
 			return nil, err
 		}
+		rows = slices.DeleteFunc(rows, func(r *putRow) bool { // a message that was swept meanwhile leaves its key free
+			_, ok := known[r.of.Key]
+			return ok
+		})
 	}
 	all := make([]Status, len(entries))
 	for i, e := range entries {
-		s, ok := known[e.Key]
-		if !ok {
-			s = Status{Delivery: Delivery{Message: e.Message}, State: Pending, Delay: max(e.Delay, 0), digest: b.digestOf(e)}
-		}
-		s.New, s.Taken, s.Body = fresh[e.Key], !bytes.Equal(s.digest, b.digestOf(e)), nil
-		delete(fresh, e.Key) // the second of two equal ones in a call is not new
-		all[i] = s
+		all[i] = known[e.Key]
+		all[i].Taken = !bytes.Equal(all[i].digest, b.digestOf(e))
+		again := all[i]
+		again.New = false
+		known[e.Key] = again
 	}
 	return all, nil
 }
+
+// maxRounds is how often Put tries to save what can neither be saved nor read.
+const maxRounds = 3
 
 // digestOf returns what is stored as the digest of an entry: one that cannot be guessed, if there is a secret.
 func (b *Outbox) digestOf(e Entry) []byte {
@@ -132,54 +143,177 @@ func (e Entry) validate() error {
 	return e.Message.validate()
 }
 
-// insert saves the messages whose keys are free, and returns the keys of those that it has saved. Keys are in order, so
-// that two calls with the same ones do not wait for each other.
-func (b *Outbox) insert(ctx context.Context, entries []Entry) (fresh map[string]bool, err error) {
-	fresh = map[string]bool{}
-	if len(entries) == 0 {
-		return fresh, nil
+// putRow is a message as put.sql takes it: texts are hexadecimal, so that they have the same bytes whatever the encodings of
+// connection and database.
+type putRow struct {
+	Key       string `json:"key"`
+	Topic     string `json:"topic"`
+	Aggregate string `json:"aggregate"`
+	Header    string `json:"header"`
+	Digest    string `json:"digest"`
+	Sender    string `json:"sender"`
+	Delay     int64  `json:"delay"` // microseconds
+	// At is where the body begins among those of the statement, counted from 1, and Size the bytes that it has.
+	At   int `json:"at"`
+	Size int `json:"size"`
+
+	of     Entry
+	body   []byte
+	digest []byte
+}
+
+// rowsOf returns the rows of entries, one for each key. They are in the order of their keys, so that calls with the same
+// ones wait for each other in one direction only.
+func (b *Outbox) rowsOf(entries []Entry) ([]*putRow, error) {
+	for _, e := range entries {
+		if err := e.validate(); err != nil {
+			return nil, err
+		}
 	}
-	slices.SortStableFunc(entries, func(x, y Entry) int { return cmp.Compare(x.Key, y.Key) })
+	sorted := slices.Clone(entries)
+	slices.SortStableFunc(sorted, func(x, y Entry) int { return cmp.Compare(x.Key, y.Key) })
+	sorted = slices.CompactFunc(sorted, func(x, y Entry) bool { return x.Key == y.Key })
+	rows := make([]*putRow, len(sorted))
+	for i, e := range sorted {
+		header, body, err := b.seal(e.Message)
+		if err != nil {
+			return nil, err
+		}
+		digest := b.digestOf(e)
+		rows[i] = &putRow{
+			Key: hex.EncodeToString([]byte(e.Key)), Topic: hex.EncodeToString([]byte(e.Topic)),
+			Aggregate: hex.EncodeToString([]byte(e.Aggregate)), Header: hex.EncodeToString(header),
+			Digest: hex.EncodeToString(digest), Sender: hex.EncodeToString(e.Sender),
+			Delay: max(e.Delay, 0).Microseconds(), Size: len(body), of: e, body: body, digest: digest,
+		}
+	}
+	return rows, nil
+}
+
+// status returns what is known of a message that was just saved.
+func (r *putRow) status() Status {
+	m := r.of.Message
+	m.Body = nil
+	return Status{Delivery: Delivery{Message: m}, State: Pending, Delay: max(r.of.Delay, 0), New: true, digest: r.digest}
+}
+
+// putArgs returns the arguments of put.sql for these rows.
+func putArgs(rows []*putRow) ([]any, error) {
+	bodies := []byte{}
+	for _, r := range rows {
+		r.At = len(bodies) + 1
+		bodies = append(bodies, r.body...)
+	}
+	list, err := json.Marshal(rows)
+	return []any{string(list), bodies}, err
+}
+
+// insert saves the messages whose keys are free, and returns the keys of those that it has saved.
+func (b *Outbox) insert(ctx context.Context, rows []*putRow) (saved map[string]bool, err error) {
+	if b.sql.fresh.text != "" {
+		return b.insertCounted(ctx, rows)
+	}
+	args, err := putArgs(rows)
+	if err != nil {
+		return nil, err
+	}
+	if saved, err = keysOf(query(ctx, b.db, b.sql.put, args...)); needsTx(err) {
+		err = b.inTx(ctx, func(conn *sql.Conn) (err error) {
+			saved, err = keysOf(query(ctx, conn, b.sql.put, args...))
+			return err
+		})
+	}
+	return saved, err
+}
+
+// needsTx reports whether a statement on its own fails because of what the database has transactions begin as, SERIALIZABLE
+// or READ ONLY. Drivers of PostgreSQL tell the state of an error by a method.
+func needsTx(err error) bool {
+	var state interface{ SQLState() string }
+	return errors.As(err, &state) && (state.SQLState() == "40001" || state.SQLState() == "25006")
+}
+
+// keysOf reads the keys that put.sql returns.
+func keysOf(rows *sql.Rows, err error) (map[string]bool, error) {
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	keys := map[string]bool{}
+	for rows.Next() {
+		var key []byte
+		var ignored sql.NullString
+		if err := rows.Scan(&key, &ignored); err != nil {
+			return nil, err
+		}
+		keys[string(key)] = true
+	}
+	return keys, rows.Err()
+}
+
+// maxPutRows is how many messages, and maxPutBytes how many bytes of their bodies, a statement of insertCounted has: the
+// server copies the bodies for each message, and bounds what it takes at once.
+const maxPutRows, maxPutBytes = 64, 1 << 20
+
+// insertCounted is insert for a database whose put.sql returns only a number of rows.
+func (b *Outbox) insertCounted(ctx context.Context, rows []*putRow) (saved map[string]bool, err error) {
+	saved = make(map[string]bool, len(rows))
 	err = b.inTx(ctx, func(conn *sql.Conn) error {
-		for _, e := range entries {
-			header, body, err := b.seal(e.Message)
-			if err != nil {
+		for len(rows) > 0 {
+			n, size := 0, 0
+			for n < min(len(rows), maxPutRows) && (n == 0 || size+rows[n].Size <= maxPutBytes) {
+				size += rows[n].Size
+				n++
+			}
+			if err := b.insertPart(ctx, conn, rows[:n], saved); err != nil {
 				return err
 			}
-			r, err := conn.ExecContext(ctx, b.sql.put.text, b.sql.put.bind([]any{
-				[]byte(e.Key), []byte(e.Topic), []byte(e.Aggregate), header, body, b.digestOf(e),
-				append([]byte{}, e.Sender...), max(e.Delay, 0).Microseconds(),
-			})...)
-			if err != nil {
-				return err
-			}
-			n, err := r.RowsAffected()
-			if err != nil {
-				return err
-			}
-			fresh[e.Key] = fresh[e.Key] || n == 1
+			rows = rows[n:]
 		}
 		return nil
 	})
-	return fresh, err
+	return saved, err
 }
 
-func (b *Outbox) known(ctx context.Context, entries []Entry) (map[string]Status, error) {
-	keys := make([]string, len(entries))
-	for i, e := range entries {
-		keys[i] = e.Key
+// insertPart saves rows with one statement, and notes the keys of those that it has saved.
+func (b *Outbox) insertPart(ctx context.Context, conn *sql.Conn, rows []*putRow, saved map[string]bool) error {
+	args, err := putArgs(rows)
+	if err != nil {
+		return err
+	}
+	result, err := conn.ExecContext(ctx, b.sql.put.text, b.sql.put.bind(args)...)
+	if err != nil {
+		return err
+	}
+	if n, err := result.RowsAffected(); err != nil || n == int64(len(rows)) {
+		for _, r := range rows {
+			saved[r.of.Key] = true
+		}
+		return err
+	}
+	fresh, err := keysOf(query(ctx, conn, b.sql.fresh, args[0]))
+	maps.Copy(saved, fresh)
+	return err
+}
+
+// known adds what is known of the messages with the keys of rows.
+func (b *Outbox) known(ctx context.Context, rows []*putRow, known map[string]Status) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	keys := make([]string, len(rows))
+	for i, r := range rows {
+		keys[i] = r.of.Key
 	}
 	all, err := b.Status(ctx, keys...)
-	known := make(map[string]Status, len(all))
 	for _, s := range all {
 		known[s.Key] = s
 	}
-	return known, err
+	return err
 }
 
 // Status returns what is known of messages, in the order of saving, without their bodies, and without headers that are
-// encrypted. Keys of which nothing is known
-// are left out: the messages were never saved, or were sent and swept.
+// encrypted. Keys of which nothing is known are left out: the messages were never saved, or were sent and swept.
 func (b *Outbox) Status(ctx context.Context, keys ...string) (all []Status, err error) {
 	if keys == nil {
 		keys = []string{}
