@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -94,7 +95,7 @@ func (b *Outbox) Put(ctx context.Context, entries ...Entry) ([]Status, error) {
 		if err != nil {
 			return nil, fmt.Errorf("outbox: put: %w", err)
 		}
-		rows = slices.DeleteFunc(rows, func(r *putRow) bool {
+		rows = slices.DeleteFunc(rows, func(r putRow) bool {
 			if saved[r.of.Key] {
 				known[r.of.Key] = r.status()
 			}
@@ -103,7 +104,7 @@ func (b *Outbox) Put(ctx context.Context, entries ...Entry) ([]Status, error) {
 		if err := b.known(ctx, rows, known); err != nil {
 			return nil, err
 		}
-		rows = slices.DeleteFunc(rows, func(r *putRow) bool { // a message that was swept meanwhile leaves its key free
+		rows = slices.DeleteFunc(rows, func(r putRow) bool { // a message that was swept meanwhile leaves its key free
 			_, ok := known[r.of.Key]
 			return ok
 		})
@@ -143,28 +144,15 @@ func (e Entry) validate() error {
 	return e.Message.validate()
 }
 
-// putRow is a message as put.sql takes it: texts are hexadecimal, so that they have the same bytes whatever the encodings of
-// connection and database.
+// putRow is a message that Put saves.
 type putRow struct {
-	Key       string `json:"key"`
-	Topic     string `json:"topic"`
-	Aggregate string `json:"aggregate"`
-	Header    string `json:"header"`
-	Digest    string `json:"digest"`
-	Sender    string `json:"sender"`
-	Delay     int64  `json:"delay"` // microseconds
-	// At is where the body begins among those of the statement, counted from 1, and Size the bytes that it has.
-	At   int `json:"at"`
-	Size int `json:"size"`
-
-	of     Entry
-	body   []byte
-	digest []byte
+	of                   Entry
+	header, body, digest []byte // as they are stored
 }
 
 // rowsOf returns the rows of entries, one for each key. They are in the order of their keys, so that calls with the same
 // ones wait for each other in one direction only.
-func (b *Outbox) rowsOf(entries []Entry) ([]*putRow, error) {
+func (b *Outbox) rowsOf(entries []Entry) ([]putRow, error) {
 	for _, e := range entries {
 		if err := e.validate(); err != nil {
 			return nil, err
@@ -173,47 +161,68 @@ func (b *Outbox) rowsOf(entries []Entry) ([]*putRow, error) {
 	sorted := slices.Clone(entries)
 	slices.SortStableFunc(sorted, func(x, y Entry) int { return cmp.Compare(x.Key, y.Key) })
 	sorted = slices.CompactFunc(sorted, func(x, y Entry) bool { return x.Key == y.Key })
-	rows := make([]*putRow, len(sorted))
+	rows := make([]putRow, len(sorted))
 	for i, e := range sorted {
 		header, body, err := b.seal(e.Message)
 		if err != nil {
 			return nil, err
 		}
-		digest := b.digestOf(e)
-		rows[i] = &putRow{
-			Key: hex.EncodeToString([]byte(e.Key)), Topic: hex.EncodeToString([]byte(e.Topic)),
-			Aggregate: hex.EncodeToString([]byte(e.Aggregate)), Header: hex.EncodeToString(header),
-			Digest: hex.EncodeToString(digest), Sender: hex.EncodeToString(e.Sender),
-			Delay: max(e.Delay, 0).Microseconds(), Size: len(body), of: e, body: body, digest: digest,
-		}
+		rows[i] = putRow{of: e, header: header, body: body, digest: b.digestOf(e)}
 	}
 	return rows, nil
 }
 
 // status returns what is known of a message that was just saved.
-func (r *putRow) status() Status {
+func (r putRow) status() Status {
 	m := r.of.Message
 	m.Body = nil
 	return Status{Delivery: Delivery{Message: m}, State: Pending, Delay: max(r.of.Delay, 0), New: true, digest: r.digest}
 }
 
-// putArgs returns the arguments of put.sql for these rows.
-func putArgs(rows []*putRow) ([]any, error) {
-	bodies := []byte{}
-	for _, r := range rows {
-		r.At = len(bodies) + 1
+func keysIn(rows []putRow) []string {
+	keys := make([]string, len(rows))
+	for i, r := range rows {
+		keys[i] = r.of.Key
+	}
+	return keys
+}
+
+// listed is a message in the list that put.sql takes. Bytes are hexadecimal there, so that they stay what they are in any
+// encoding of the connection and the database. At is where the body begins among all bodies, counted from 1.
+type listed struct {
+	Key       string `json:"key"`
+	Topic     string `json:"topic"`
+	Aggregate string `json:"aggregate"`
+	Header    string `json:"header"`
+	At        int    `json:"at"`
+	Size      int    `json:"size"`
+	Digest    string `json:"digest"`
+	Sender    string `json:"sender"`
+	Delay     int64  `json:"delay"` // microseconds
+}
+
+// list returns the arguments of put.sql: the list of the rows, and their bodies.
+func list(rows []putRow) ([]any, error) {
+	all, bodies := make([]listed, len(rows)), []byte{}
+	for i, r := range rows {
+		all[i] = listed{
+			Key: hex.EncodeToString([]byte(r.of.Key)), Topic: hex.EncodeToString([]byte(r.of.Topic)),
+			Aggregate: hex.EncodeToString([]byte(r.of.Aggregate)), Header: hex.EncodeToString(r.header),
+			At: len(bodies) + 1, Size: len(r.body), Digest: hex.EncodeToString(r.digest),
+			Sender: hex.EncodeToString(r.of.Sender), Delay: max(r.of.Delay, 0).Microseconds(),
+		}
 		bodies = append(bodies, r.body...)
 	}
-	list, err := json.Marshal(rows)
-	return []any{string(list), bodies}, err
+	text, err := json.Marshal(all)
+	return []any{string(text), bodies}, err
 }
 
 // insert saves the messages whose keys are free, and returns the keys of those that it has saved.
-func (b *Outbox) insert(ctx context.Context, rows []*putRow) (saved map[string]bool, err error) {
+func (b *Outbox) insert(ctx context.Context, rows []putRow) (saved map[string]bool, err error) {
 	if b.sql.fresh.text != "" {
 		return b.insertCounted(ctx, rows)
 	}
-	args, err := putArgs(rows)
+	args, err := list(rows)
 	if err != nil {
 		return nil, err
 	}
@@ -251,18 +260,18 @@ func keysOf(rows *sql.Rows, err error) (map[string]bool, error) {
 	return keys, rows.Err()
 }
 
-// maxPutRows is how many messages, and maxPutBytes how many bytes of their bodies, a statement of insertCounted has: the
-// server copies the bodies for each message, and bounds what it takes at once.
+// maxPutRows is how many messages, and maxPutBytes how many bytes of them, a statement of insertCounted has. The server
+// bounds what it takes at once (max_allowed_packet).
 const maxPutRows, maxPutBytes = 64, 1 << 20
 
 // insertCounted is insert for a database whose put.sql returns only a number of rows.
-func (b *Outbox) insertCounted(ctx context.Context, rows []*putRow) (saved map[string]bool, err error) {
+func (b *Outbox) insertCounted(ctx context.Context, rows []putRow) (saved map[string]bool, err error) {
 	saved = make(map[string]bool, len(rows))
 	err = b.inTx(ctx, func(conn *sql.Conn) error {
 		for len(rows) > 0 {
 			n, size := 0, 0
-			for n < min(len(rows), maxPutRows) && (n == 0 || size+rows[n].Size <= maxPutBytes) {
-				size += rows[n].Size
+			for n < min(len(rows), maxPutRows) && (n == 0 || size+rows[n].size() <= maxPutBytes) {
+				size += rows[n].size()
 				n++
 			}
 			if err := b.insertPart(ctx, conn, rows[:n], saved); err != nil {
@@ -275,37 +284,50 @@ func (b *Outbox) insertCounted(ctx context.Context, rows []*putRow) (saved map[s
 	return saved, err
 }
 
+func (r putRow) size() int { return len(r.header) + len(r.body) }
+
 // insertPart saves rows with one statement, and notes the keys of those that it has saved.
-func (b *Outbox) insertPart(ctx context.Context, conn *sql.Conn, rows []*putRow, saved map[string]bool) error {
-	args, err := putArgs(rows)
+func (b *Outbox) insertPart(ctx context.Context, conn *sql.Conn, rows []putRow, saved map[string]bool) error {
+	var args []any
+	for _, r := range rows {
+		args = append(args, b.sql.put.bind([]any{
+			[]byte(r.of.Key), []byte(r.of.Topic), []byte(r.of.Aggregate), r.header, r.body, r.digest,
+			append([]byte{}, r.of.Sender...), max(r.of.Delay, 0).Microseconds(),
+		})...)
+	}
+	result, err := conn.ExecContext(ctx, b.sql.put.repeated(len(rows)), args...)
 	if err != nil {
 		return err
 	}
-	result, err := conn.ExecContext(ctx, b.sql.put.text, b.sql.put.bind(args)...)
-	if err != nil {
-		return err
-	}
+	keys := keysIn(rows)
 	if n, err := result.RowsAffected(); err != nil || n == int64(len(rows)) {
-		for _, r := range rows {
-			saved[r.of.Key] = true
+		for _, key := range keys {
+			saved[key] = true
 		}
 		return err
 	}
-	fresh, err := keysOf(query(ctx, conn, b.sql.fresh, args[0]))
+	text, err := json.Marshal(keys)
+	if err != nil {
+		return err
+	}
+	fresh, err := keysOf(query(ctx, conn, b.sql.fresh, string(text)))
 	maps.Copy(saved, fresh)
 	return err
 }
 
+// repeated returns the text of an INSERT with so many rows of values.
+func (s statement) repeated(n int) string {
+	head, rest, _ := strings.Cut(s.text, "VALUES ")
+	row, rest, _ := strings.Cut(rest, "\n")
+	return head + "VALUES " + strings.Repeat(row+", ", n-1) + row + "\n" + rest
+}
+
 // known adds what is known of the messages with the keys of rows.
-func (b *Outbox) known(ctx context.Context, rows []*putRow, known map[string]Status) error {
+func (b *Outbox) known(ctx context.Context, rows []putRow, known map[string]Status) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	keys := make([]string, len(rows))
-	for i, r := range rows {
-		keys[i] = r.of.Key
-	}
-	all, err := b.Status(ctx, keys...)
+	all, err := b.Status(ctx, keysIn(rows)...)
 	for _, s := range all {
 		known[s.Key] = s
 	}
