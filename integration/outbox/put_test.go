@@ -110,7 +110,6 @@ func putAnything(k *kit) {
 	for i := range 150 {
 		all = append(all, outbox.Entry{Message: outbox.Message{Key: fmt.Sprint("k", i), Body: every[:i]}, Digest: []byte("1")})
 	}
-	slices.Reverse(all)
 	if _, err := k.box.Put(k.Context(), all[0]); err != nil { // so that one of many is known
 		k.Fatal(err)
 	}
