@@ -57,13 +57,15 @@ func inboxPostgres(ctx context.Context, r *run) (err error) {
 	for _, callers := range all {
 		r.progress("an inbox and plain INSERTs, %s", callersText(callers))
 		got, err := call[results](ctx, r.here(), accepting{
-			race: r.race(5, 3, 1500*time.Millisecond), URL: s.url(), Callers: callers, Theirs: r.theirs(callers),
+			race: r.race(5, 3, 1500*time.Millisecond), URL: s.url(), Server: s.PID(), Callers: callers,
+			Theirs: r.theirs(callers),
 		})
 		if err != nil {
 			return err
 		}
 		r.addHere(ctx, got.rates("inbox ÷ plain INSERTs, accepted/s, "+callersText(callers), "requests/s").
-			Want(inboxTargets()[callers]))
+			Want(inboxTargets()[callers]).
+			Note("CPU of server and client: %v and %v µs a request", got[ours].CPU, got[theirs].CPU))
 	}
 	if r.profiled != 0 {
 		return nil
@@ -119,8 +121,8 @@ func (a *acceptor) accept(context.Context) error {
 // accepting compares an inbox, of which nothing is delivered, with plain INSERTs.
 type accepting struct {
 	race
-	URL             string
-	Callers, Theirs int
+	URL                     string
+	Server, Callers, Theirs int
 }
 
 func (in accepting) play(ctx context.Context, _ func(any) error) (_ any, err error) {
@@ -134,8 +136,13 @@ func (in accepting) play(ctx context.Context, _ func(any) error) (_ any, err err
 		_, err := a.db.ExecContext(ctx, "INSERT INTO plain_inbox (body) VALUES ($1)", body)
 		return err
 	}
-	return in.run(ctx, side{name: theirs, peer: peers.Each(insert), callers: in.Theirs},
-		side{name: ours, peer: peers.Each(a.accept), callers: in.Callers})
+	read := func(context.Context) (c counters, err error) {
+		c.cpu, err = familyCPU(in.Server)
+		c.cpu += time.Duration(cpuNanos())
+		return c, err
+	}
+	return in.run(ctx, side{name: theirs, peer: peers.Each(insert), callers: in.Theirs, read: read},
+		side{name: ours, peer: peers.Each(a.accept), callers: in.Callers, read: read})
 }
 
 // delivering delivers so many requests that wait, and then those that callers send meanwhile.
@@ -213,11 +220,11 @@ func (in delivering) send(ctx context.Context, a *acceptor, callers int) error {
 	return forEach(ctx, callers, 0, int64(in.Requests), func(ctx context.Context, _ int64) error { return a.accept(ctx) })
 }
 
-// inboxRoutes is the configuration of the proxy beside Restate, which has no limits of what waits.
+// inboxRoutes is the configuration of the proxy beside Restate, which admits a million requests that wait.
 const inboxRoutes = `routes:
   POST /payments:
     accept: inbox
-    deliver: {concurrency: 64, max_waiting: 10000000, max_per_caller: 10000000}
+    deliver: {concurrency: 64, max_waiting: 1000000, max_per_caller: 1000000}
 `
 
 // inboxRestate compares the proxy with an inbox with Restate, to which requests are sent without waiting.
