@@ -30,6 +30,8 @@ func goals() []goal {
 		{10, "the Redis store beside redis-benchmark and three unsafe commands", redisGoal},
 		{12, "a claim among millions of records, each store", latencyGoal},
 		{14, "completing a key inside the service's own transaction", completeGoal},
+		{15, "relays of an outbox beside a flag and a lock", outboxGoal},
 		{16, "mysqlstore beside its two plain statements", mysqlGoal},
+		{17, "an inbox beside plain INSERTs and Restate", inboxGoal},
 	}
 }

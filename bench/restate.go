@@ -40,6 +40,7 @@ type match struct {
 	*run
 	disk          disk.Disk
 	dir           string
+	routes        string // of the proxy's file; empty for none
 	servers       servers
 	ours, restate *requests
 }
@@ -72,8 +73,15 @@ func (m *match) start(ctx context.Context, command, peer string) error {
 		return err
 	}
 	store := filepath.Join(m.dir, "keys.db")
+	config := ""
+	if m.routes != "" {
+		config = filepath.Join(m.dir, "proxy.yaml")
+		if err := os.WriteFile(config, []byte(m.routes), 0o600); err != nil {
+			return err
+		}
+	}
 	var proxy role = binary{
-		Binary: command, Upstream: api.Plain, Store: store, Log: filepath.Join(m.dir, "proxy.log"),
+		Binary: command, Upstream: api.Plain, Store: store, Config: config, Log: filepath.Join(m.dir, "proxy.log"),
 	}
 	if our.profile = m.profile(); our.profile != "" { // the same proxy, as a role
 		proxy = ourProxy{Upstream: api.Plain, Store: store}

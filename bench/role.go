@@ -54,6 +54,10 @@ func roles() []role {
 		completions{},
 		service{},
 		mysqlPairs{},
+		relays{},
+		relayLag{},
+		accepting{},
+		delivering{},
 	}
 }
 

@@ -31,7 +31,7 @@ const (
 	maxWriters = 4
 	// maxTogether is how many requests, and maxBytesTogether how many bytes of them, are saved in one transaction.
 	maxTogether, maxBytesTogether = 256, 8 << 20
-	// saveTime bounds what is saved together, and then all that is tried alone.
+	// saveTime bounds what is saved together, and then all tries of its parts.
 	saveTime = 10 * time.Second
 )
 
@@ -78,20 +78,34 @@ func (g *group) next() []*entry {
 	return all
 }
 
-// save saves requests together. If that fails, each is tried alone, so that one which the database refuses does not take
-// the others with it.
+// save saves requests together. If that fails, each half of them is tried alone, and so on, so that one which the database
+// refuses does not take the others with it.
 func (g *group) save(all []*entry) {
 	ctx, stop := context.WithTimeout(context.Background(), saveTime)
 	defer stop()
-	err := g.saveTogether(ctx, all)
-	if err != nil && len(all) > 1 {
-		ctx, stop = context.WithTimeout(context.Background(), saveTime)
-		defer stop()
+	if err := g.saveTogether(ctx, all); err == nil || len(all) == 1 {
+		end(all, err)
+		return
 	}
-	for _, e := range all {
-		if e.err = err; err != nil && len(all) > 1 {
-			e.err = g.saveTogether(ctx, []*entry{e})
+	parts, stop := context.WithTimeout(context.Background(), saveTime)
+	defer stop()
+	g.saveHalves(parts, all)
+}
+
+func (g *group) saveHalves(ctx context.Context, all []*entry) {
+	for _, half := range [][]*entry{all[:len(all)/2], all[len(all)/2:]} {
+		if err := g.saveTogether(ctx, half); err == nil || len(half) == 1 {
+			end(half, err)
+			continue
 		}
+		g.saveHalves(ctx, half)
+	}
+}
+
+// end gives entries their result.
+func end(all []*entry, err error) {
+	for _, e := range all {
+		e.err = err
 		close(e.done)
 	}
 }

@@ -12,13 +12,13 @@ import (
 
 // Outbox is a table of messages in the same database as the business data. Its methods are safe for concurrent use.
 type Outbox struct {
-	db     *sql.DB
-	sql    *statements
-	walk   walk
-	table  string
-	keys   AEAD
-	reads  bool // Options.DecryptOnly
-	secret []byte
+	db          *sql.DB
+	sql         *statements
+	walk        walk
+	table       string
+	keys        AEAD
+	decryptOnly bool
+	secret      []byte
 }
 
 // Options are the options of an Outbox. Options{} works.
@@ -54,7 +54,7 @@ func New(db *sql.DB, d Dialect, o Options) (*Outbox, error) {
 	if n := len(o.Secret); n > 0 && n < minSecret {
 		return nil, fmt.Errorf("outbox: Options.Secret has %d bytes: use %d random ones or more", n, minSecret)
 	}
-	return &Outbox{db: db, sql: s, table: cmp.Or(o.Table, defaultTable), keys: o.Keys, reads: o.DecryptOnly, secret: o.Secret}, nil
+	return &Outbox{db: db, sql: s, table: cmp.Or(o.Table, defaultTable), keys: o.Keys, decryptOnly: o.DecryptOnly, secret: o.Secret}, nil
 }
 
 // inTx runs f in a READ COMMITTED transaction (SQLite: an immediate one), whatever the database's default isolation

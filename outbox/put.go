@@ -7,10 +7,13 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"database/sql"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -72,50 +75,53 @@ type Status struct {
 
 // Put saves messages in one transaction of its own, which is on disk when Put returns. Of the messages whose keys are
 // known nothing is written. It returns the state of each, in the order of entries, and says which key another message
-// has.
+// has. Of several entries with one key, the first counts.
 //
 // Put may be repeated. The error is ErrInvalidMessage if an entry exceeds a limit; then nothing was written. Any other
-// error comes from the database, or says that a message was deleted while it was put. After it, messages may have been saved or not, as after any COMMIT without an answer:
+// error comes from the database. After it, messages may have been saved or not, as after any COMMIT without an answer:
 // repeat the call.
 func (b *Outbox) Put(ctx context.Context, entries ...Entry) ([]Status, error) {
-	for _, e := range entries {
-		if err := e.validate(); err != nil {
-			return nil, err
-		}
-	}
-	known, err := b.known(ctx, entries)
+	rows, err := b.rowsOf(entries)
 	if err != nil {
 		return nil, err
 	}
-	fresh, err := b.insert(ctx, slices.DeleteFunc(slices.Clone(entries), func(e Entry) bool {
-		_, ok := known[e.Key]
-		return ok
-	}))
-	if err != nil {
-		return nil, fmt.Errorf("outbox: put: %w", err)
-	}
-	if slices.ContainsFunc(entries, func(e Entry) bool { return known[e.Key].Key == "" && !fresh[e.Key] }) {
-		if known, err = b.known(ctx, entries); err != nil { // others have saved some of them meanwhile
+	known := make(map[string]Status, len(rows))
+	for round := 0; len(rows) > 0; round++ {
+		if round == maxRounds {
+			return nil, errors.New("outbox: put: a key is taken, but its message cannot be read: either the database's user lacks " +
+				"the right to SELECT all rows of the table, or a trigger drops the message")
+		}
+		saved, err := b.insert(ctx, rows)
+		if err != nil {
+			return nil, fmt.Errorf("outbox: put: %w", err)
+		}
+		rows = slices.DeleteFunc(rows, func(r putRow) bool {
+			if saved[r.of.Key] {
+				known[r.of.Key] = r.status()
+			}
+			return saved[r.of.Key]
+		})
+		if err := b.known(ctx, rows, known); err != nil {
 			return nil, err
 		}
+		rows = slices.DeleteFunc(rows, func(r putRow) bool { // a message that was swept meanwhile leaves its key free
+			_, ok := known[r.of.Key]
+			return ok
+		})
 	}
 	all := make([]Status, len(entries))
 	for i, e := range entries {
-		s, ok := known[e.Key]
-		switch {
-		case ok:
-		case !fresh[e.Key]: // nothing was written, and nothing is there
-			return nil, errors.New("outbox: put: a message under one of the keys was deleted meanwhile; repeat the call")
-		default:
-			s = Status{Delivery: Delivery{Message: e.Message}, State: Pending, Delay: max(e.Delay, 0), digest: b.digestOf(e)}
-			known[e.Key] = s // for later entries with this key
-		}
-		s.New, s.Taken, s.Body = fresh[e.Key], !bytes.Equal(s.digest, b.digestOf(e)), nil
-		delete(fresh, e.Key) // the second of two equal ones in a call is not new
-		all[i] = s
+		all[i] = known[e.Key]
+		all[i].Taken = !bytes.Equal(all[i].digest, b.digestOf(e))
+		again := all[i]
+		again.New = false
+		known[e.Key] = again
 	}
 	return all, nil
 }
+
+// maxRounds is how often Put tries to save what can neither be saved nor read.
+const maxRounds = 3
 
 // digestOf returns what is stored as the digest of an entry: one that cannot be guessed, if there is a secret.
 func (b *Outbox) digestOf(e Entry) []byte {
@@ -138,54 +144,198 @@ func (e Entry) validate() error {
 	return e.Message.validate()
 }
 
-// insert saves the messages whose keys are free, and returns the keys of those that it has saved. Keys are in order, so
-// that two calls with the same ones do not wait for each other.
-func (b *Outbox) insert(ctx context.Context, entries []Entry) (fresh map[string]bool, err error) {
-	fresh = map[string]bool{}
-	if len(entries) == 0 {
-		return fresh, nil
+// putRow is a message that Put saves.
+type putRow struct {
+	of                   Entry
+	header, body, digest []byte // as they are stored
+}
+
+// rowsOf returns the rows of entries, one for each key. They are in the order of their keys, so that calls with the same
+// ones wait for each other in one direction only.
+func (b *Outbox) rowsOf(entries []Entry) ([]putRow, error) {
+	for _, e := range entries {
+		if err := e.validate(); err != nil {
+			return nil, err
+		}
 	}
-	slices.SortStableFunc(entries, func(x, y Entry) int { return cmp.Compare(x.Key, y.Key) })
+	sorted := slices.Clone(entries)
+	slices.SortStableFunc(sorted, func(x, y Entry) int { return cmp.Compare(x.Key, y.Key) })
+	sorted = slices.CompactFunc(sorted, func(x, y Entry) bool { return x.Key == y.Key })
+	rows := make([]putRow, len(sorted))
+	for i, e := range sorted {
+		header, body, err := b.seal(e.Message)
+		if err != nil {
+			return nil, err
+		}
+		rows[i] = putRow{of: e, header: header, body: body, digest: b.digestOf(e)}
+	}
+	return rows, nil
+}
+
+// status returns what is known of a message that was just saved.
+func (r putRow) status() Status {
+	m := r.of.Message
+	m.Body = nil
+	return Status{Delivery: Delivery{Message: m}, State: Pending, Delay: max(r.of.Delay, 0), New: true, digest: r.digest}
+}
+
+func keysIn(rows []putRow) []string {
+	keys := make([]string, len(rows))
+	for i, r := range rows {
+		keys[i] = r.of.Key
+	}
+	return keys
+}
+
+// listed is a message in the list that put.sql takes. Bytes are hexadecimal there, so that they stay what they are in any
+// encoding of the connection and the database. At is where the body begins among all bodies, counted from 1.
+type listed struct {
+	Key       string `json:"key"`
+	Topic     string `json:"topic"`
+	Aggregate string `json:"aggregate"`
+	Header    string `json:"header"`
+	At        int    `json:"at"`
+	Size      int    `json:"size"`
+	Digest    string `json:"digest"`
+	Sender    string `json:"sender"`
+	Delay     int64  `json:"delay"` // microseconds
+}
+
+// list returns the arguments of put.sql: the list of the rows, and their bodies.
+func list(rows []putRow) ([]any, error) {
+	all, bodies := make([]listed, len(rows)), []byte{}
+	for i, r := range rows {
+		all[i] = listed{
+			Key: hex.EncodeToString([]byte(r.of.Key)), Topic: hex.EncodeToString([]byte(r.of.Topic)),
+			Aggregate: hex.EncodeToString([]byte(r.of.Aggregate)), Header: hex.EncodeToString(r.header),
+			At: len(bodies) + 1, Size: len(r.body), Digest: hex.EncodeToString(r.digest),
+			Sender: hex.EncodeToString(r.of.Sender), Delay: max(r.of.Delay, 0).Microseconds(),
+		}
+		bodies = append(bodies, r.body...)
+	}
+	text, err := json.Marshal(all)
+	return []any{string(text), bodies}, err
+}
+
+// insert saves the messages whose keys are free, and returns the keys of those that it has saved.
+func (b *Outbox) insert(ctx context.Context, rows []putRow) (saved map[string]bool, err error) {
+	if b.sql.fresh.text != "" {
+		return b.insertCounted(ctx, rows)
+	}
+	args, err := list(rows)
+	if err != nil {
+		return nil, err
+	}
+	if saved, err = keysOf(query(ctx, b.db, b.sql.put, args...)); needsTx(err) {
+		err = b.inTx(ctx, func(conn *sql.Conn) (err error) {
+			saved, err = keysOf(query(ctx, conn, b.sql.put, args...))
+			return err
+		})
+	}
+	return saved, err
+}
+
+// needsTx reports whether a statement on its own fails because of what the database has transactions begin as, SERIALIZABLE
+// or READ ONLY. Drivers of PostgreSQL tell the state of an error by a method.
+func needsTx(err error) bool {
+	var state interface{ SQLState() string }
+	return errors.As(err, &state) && (state.SQLState() == "40001" || state.SQLState() == "25006")
+}
+
+// keysOf reads the keys that put.sql returns.
+func keysOf(rows *sql.Rows, err error) (map[string]bool, error) {
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	keys := map[string]bool{}
+	for rows.Next() {
+		var key []byte
+		var ignored sql.NullString
+		if err := rows.Scan(&key, &ignored); err != nil {
+			return nil, err
+		}
+		keys[string(key)] = true
+	}
+	return keys, rows.Err()
+}
+
+// maxPutRows is how many messages, and maxPutBytes how many bytes of them, a statement of insertCounted has. The server
+// bounds what it takes at once (max_allowed_packet).
+const maxPutRows, maxPutBytes = 64, 1 << 20
+
+// insertCounted is insert for a database whose put.sql returns only a number of rows.
+func (b *Outbox) insertCounted(ctx context.Context, rows []putRow) (saved map[string]bool, err error) {
+	saved = make(map[string]bool, len(rows))
 	err = b.inTx(ctx, func(conn *sql.Conn) error {
-		for _, e := range entries {
-			header, body, err := b.seal(e.Message)
-			if err != nil {
+		for len(rows) > 0 {
+			n, size := 0, 0
+			for n < min(len(rows), maxPutRows) && (n == 0 || size+rows[n].size() <= maxPutBytes) {
+				size += rows[n].size()
+				n++
+			}
+			if err := b.insertPart(ctx, conn, rows[:n], saved); err != nil {
 				return err
 			}
-			r, err := conn.ExecContext(ctx, b.sql.put.text, b.sql.put.bind([]any{
-				[]byte(e.Key), []byte(e.Topic), []byte(e.Aggregate), header, body, b.digestOf(e),
-				append([]byte{}, e.Sender...), max(e.Delay, 0).Microseconds(),
-			})...)
-			if err != nil {
-				return err
-			}
-			n, err := r.RowsAffected()
-			if err != nil {
-				return err
-			}
-			fresh[e.Key] = fresh[e.Key] || n == 1
+			rows = rows[n:]
 		}
 		return nil
 	})
-	return fresh, err
+	return saved, err
 }
 
-func (b *Outbox) known(ctx context.Context, entries []Entry) (map[string]Status, error) {
-	keys := make([]string, len(entries))
-	for i, e := range entries {
-		keys[i] = e.Key
+func (r putRow) size() int { return len(r.header) + len(r.body) }
+
+// insertPart saves rows with one statement, and notes the keys of those that it has saved.
+func (b *Outbox) insertPart(ctx context.Context, conn *sql.Conn, rows []putRow, saved map[string]bool) error {
+	var args []any
+	for _, r := range rows {
+		args = append(args, b.sql.put.bind([]any{
+			[]byte(r.of.Key), []byte(r.of.Topic), []byte(r.of.Aggregate), r.header, r.body, r.digest,
+			append([]byte{}, r.of.Sender...), max(r.of.Delay, 0).Microseconds(),
+		})...)
 	}
-	all, err := b.Status(ctx, keys...)
-	known := make(map[string]Status, len(all))
+	result, err := conn.ExecContext(ctx, b.sql.put.repeated(len(rows)), args...)
+	if err != nil {
+		return err
+	}
+	keys := keysIn(rows)
+	if n, err := result.RowsAffected(); err != nil || n == int64(len(rows)) {
+		for _, key := range keys {
+			saved[key] = true
+		}
+		return err
+	}
+	text, err := json.Marshal(keys)
+	if err != nil {
+		return err
+	}
+	fresh, err := keysOf(query(ctx, conn, b.sql.fresh, string(text)))
+	maps.Copy(saved, fresh)
+	return err
+}
+
+// repeated returns the text of an INSERT with so many rows of values.
+func (s statement) repeated(n int) string {
+	head, rest, _ := strings.Cut(s.text, "VALUES ")
+	row, rest, _ := strings.Cut(rest, "\n")
+	return head + "VALUES " + strings.Repeat(row+", ", n-1) + row + "\n" + rest
+}
+
+// known adds what is known of the messages with the keys of rows.
+func (b *Outbox) known(ctx context.Context, rows []putRow, known map[string]Status) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	all, err := b.Status(ctx, keysIn(rows)...)
 	for _, s := range all {
 		known[s.Key] = s
 	}
-	return known, err
+	return err
 }
 
 // Status returns what is known of messages, in the order of saving, without their bodies, and without headers that are
-// encrypted. Keys of which nothing is known
-// are left out: the messages were never saved, or were sent and swept.
+// encrypted. Keys of which nothing is known are left out: the messages were never saved, or were sent and swept.
 func (b *Outbox) Status(ctx context.Context, keys ...string) (all []Status, err error) {
 	if keys == nil {
 		keys = []string{}

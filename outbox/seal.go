@@ -35,7 +35,7 @@ func (b *Outbox) seal(m Message) (header, body []byte, err error) {
 	if header, err = encodeHeader(m.Header); err != nil {
 		return nil, nil, fmt.Errorf("%w: Header: %w", ErrInvalidMessage, err)
 	}
-	if b.keys == nil || b.reads {
+	if b.keys == nil || b.decryptOnly {
 		return header, append([]byte{}, m.Body...), nil
 	}
 	if len(b.secret) < minSecret {

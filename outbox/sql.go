@@ -33,7 +33,8 @@ type statements struct {
 	settle, settleFree            statement
 	dead, letter, redeliver, drop statement
 	stats, held, sweep            statement
-	put, status, list, message    statement
+	put, fresh                    statement // fresh is empty where put returns the keys
+	status, list, message         statement
 	waiting                       statement
 	pause, resume, paused         statement
 	cancel, topics                statement
@@ -114,7 +115,7 @@ func newStatements(d Dialect, o Options) (*statements, error) {
 		take: with("take"), extend: with("extend"), settle: with("settle"), settleFree: with("settle_free"),
 		dead: with("dead"), letter: with("letter"), redeliver: with("redeliver"), drop: with("drop"),
 		stats: with("stats"), held: with("held"), sweep: with("sweep"),
-		put: with("put"), status: with("status"), list: with("list"), message: with("message"), waiting: with("waiting"),
+		put: with("put"), fresh: with("fresh"), status: with("status"), list: with("list"), message: with("message"), waiting: with("waiting"),
 		pause: with("pause"), resume: with("resume"), paused: with("paused"),
 		cancel: with("cancel"), topics: with("topics"),
 		migrations: newMigrations(d, names),

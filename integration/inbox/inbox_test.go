@@ -17,6 +17,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/httpsafe"
 	"github.com/retrysafe/retrysafe/inbox"
+	"github.com/retrysafe/retrysafe/internal/sealed"
 	"github.com/retrysafe/retrysafe/outbox"
 	"github.com/retrysafe/retrysafe/stores/memstore"
 )
@@ -481,6 +482,73 @@ func TestAClientThatLeaves(t *testing.T) {
 	if n := k.count(outbox.Dead); n != 0 {
 		t.Errorf("%d requests are dead", n)
 	}
+}
+
+// A request that cannot be saved fails alone, and those that are saved together with it do not. Seen to fail with
+// saveHalves ending all with the error.
+func TestOneThatCannotBeSaved(t *testing.T) {
+	everywhere(t, func(k *kit) {
+		const callers, each = 40, 5
+		k.http.KeySource = nil
+		var all sync.WaitGroup
+		var accepted atomic.Int64
+		for caller := range callers {
+			all.Go(func() {
+				for i := range each {
+					body := fmt.Sprint("request ", caller, " ", i)
+					if caller == 7 {
+						body = sealed.Marker + body
+					}
+					if k.post(body, fmt.Sprintf("Idempotency-Key: %d-%d", caller, i)).Code == 202 {
+						accepted.Add(1)
+					}
+				}
+			})
+		}
+		all.Wait()
+		if saved := k.count(outbox.Pending); accepted.Load() != (callers-1)*each || saved != (callers-1)*each {
+			k.Errorf("%d were accepted and %d saved, not %d", accepted.Load(), saved, (callers-1)*each)
+		}
+	})
+}
+
+// Requests about several keys, which two inboxes accept at once and in groups, are saved once each, and the others of each
+// key get the answer of the first or are refused: also those that differ and are in a group with it.
+func TestTwoInboxesAtOnce(t *testing.T) {
+	everywhere(t, func(k *kit) {
+		k.build()
+		second := &kit{T: k.T, db: k.db, box: k.box, options: k.options, http: k.http, handler: k.handler}
+		const keys, callers = 61, 24
+		answers := make([]map[int]int, 2*keys) // of each key and amount, how many got which status
+		for i := range answers {
+			answers[i] = map[int]int{}
+		}
+		var mu sync.Mutex
+		var all sync.WaitGroup
+		for caller := range callers {
+			all.Go(func() {
+				by, amount := []*kit{k, second}[caller%2], caller/2%2
+				for i := range keys {
+					id := (i*(1+caller%5*2) + caller) % keys // in another order each: the number of keys is prime
+					code := by.post(fmt.Sprintf(`{"id":%d,"amount":%d}`, id, amount)).Code
+					mu.Lock()
+					answers[2*id+amount][code]++
+					mu.Unlock()
+				}
+			})
+		}
+		all.Wait()
+		for id := range keys {
+			a, b := answers[2*id], answers[2*id+1]
+			total := a[202] + a[422] + b[202] + b[422]
+			if a[202] > 0 == (b[202] > 0) || a[202] > 0 == (a[422] > 0) || b[202] > 0 == (b[422] > 0) || total != callers {
+				k.Errorf("key %d: answers %v and %v", id, a, b)
+			}
+		}
+		if n := k.count(outbox.Pending); n != keys {
+			k.Errorf("%d requests are saved, not %d", n, keys)
+		}
+	})
 }
 
 // signalling is a body that tells when it has been read.

@@ -25,6 +25,7 @@ func TestConnectionsOfMySQL(t *testing.T) {
 			k := newKit(t, outbox.MySQL)
 			k.reconnect("", "&"+parameters)
 			keyIsOneMessage(k)
+			putAnything(k)
 		})
 	}
 }
@@ -67,6 +68,7 @@ func TestPlansOfMySQL(t *testing.T) {
 			"stats": {}, "held": {"10"}, "sweep": {"0", "10"},
 			"status": {`'["1"]'`}, "list": {"1", "''", "0", "100"}, "waiting": {"''"}, "message": {"'1'"},
 			"cancel": {`'["1"]'`, "'reason'"}, "topics": {},
+			"fresh": {`'["1"]'`},
 		} {
 			if reads := k.handlerReads(file, args...); reads > 5000 {
 				t.Errorf("%s, %s: %d reads", file, when, reads)

@@ -30,6 +30,8 @@ func TestBehindPgBouncer(t *testing.T) {
 			k.connect()
 			k.box = k.newBox(outbox.Options{Table: "outbox_" + mode})
 			k.throughTheBouncer()
+			k.box = k.newBox(outbox.Options{Table: "put_" + mode}) // of which no relay takes
+			putAnything(k)
 		})
 	}
 }
