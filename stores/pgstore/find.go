@@ -49,7 +49,7 @@ func (s *Store) search(ctx context.Context, p retrysafe.FindParams) (found []ret
 		list.Before, int16(p.State), scope, list.Limit, p.MinAge.Microseconds(),
 		storekit.Micros(cmp.Or(p.MaxAge, math.MaxInt64)), []byte(p.ScopePrefix),
 	}
-	byScope := false
+	var needle []byte // where the scopes of a block are searched for it
 	switch {
 	case p.Tag != "":
 		text, args = s.sql.searchByTag, append(args, []byte(p.Tag), []byte(p.ID))
@@ -58,13 +58,15 @@ func (s *Store) search(ctx context.Context, p retrysafe.FindParams) (found []ret
 	case p.State != 0 && p.State != retrysafe.Succeeded:
 		text = s.sql.searchByState
 	case p.Scope != nil || p.ScopePrefix != "":
-		byScope = true
+		if needle = []byte("\x00" + p.ScopePrefix); p.Scope != nil {
+			needle = []byte("\x00" + *p.Scope + "\x00")
+		}
 	}
 	err = s.readCommitted(ctx, func(tx pgx.Tx) error {
 		b := new(pgx.Batch)
 		b.Queue(s.sql.searchSettings, strconv.FormatInt(s.options.Timeout.Milliseconds(), 10))
-		if byScope {
-			return s.searchByScope(ctx, tx, b, args, list.Limit, &found)
+		if needle != nil {
+			return s.searchByScope(ctx, tx, b, args, list.Limit, needle, &found)
 		}
 		b.Queue(text, args...).Query(func(rows pgx.Rows) error {
 			found, err = readShown(rows)
@@ -84,15 +86,20 @@ func (s *Store) search(ctx context.Context, p retrysafe.FindParams) (found []ret
 
 // searchByScope reads the records that no sweep has put into blocks, and then those of the blocks that have the scope.
 // What is committed between the two statements belongs to the first ones, and is left to the next search.
-func (s *Store) searchByScope(ctx context.Context, tx pgx.Tx, b *pgx.Batch, args []any, limit int, found *[]retrysafe.Record) error {
+func (s *Store) searchByScope(ctx context.Context, tx pgx.Tx, b *pgx.Batch, args []any, limit int, needle []byte,
+	found *[]retrysafe.Record,
+) error {
 	var below int64
 	b.Queue(s.sql.scopedBelow).QueryRow(func(row pgx.Row) error { return row.Scan(&below) })
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return err
 	}
-	args = append(args, below)
-	for _, text := range []string{s.sql.searchRecent, s.sql.searchByScope} {
-		rows, err := tx.Query(ctx, text, args...)
+	for _, v := range []struct {
+		text string
+		args []any
+	}{{s.sql.searchRecent, append(args, below)}, {s.sql.searchByScope, append(args, below, needle)}} {
+		v.args[3] = limit - len(*found)
+		rows, err := tx.Query(ctx, v.text, v.args...)
 		if err != nil {
 			return err
 		}
@@ -100,7 +107,6 @@ func (s *Store) searchByScope(ctx context.Context, tx pgx.Tx, b *pgx.Batch, args
 		if *found = append(*found, more...); err != nil || len(*found) >= limit {
 			return err
 		}
-		args[3] = limit - len(*found)
 	}
 	return nil
 }

@@ -48,11 +48,16 @@ func review(t testing.TB, s *Store) {
 	}
 }
 
-// blocks is how many blocks there are, and the scopes of each.
+// blocks is how many blocks there are, and the scopes that they name.
 func blocks(t testing.TB, s *Store) string {
 	t.Helper()
-	return value[string](t, s, `SELECT concat((SELECT count(*) FROM {{schema}}.blocks), ': ', (SELECT string_agg(names, '; ' ORDER BY block)
-		FROM (SELECT block, string_agg(encode(scope, 'escape'), ' ' ORDER BY scope) AS names FROM {{schema}}.scopes GROUP BY block) b))`)
+	var all []string
+	for _, scopes := range value[[][]byte](t, s, "SELECT array_agg(scopes ORDER BY first_fence) FROM {{schema}}.blocks") {
+		names := strings.FieldsFunc(string(scopes), func(r rune) bool { return r == 0 })
+		slices.Sort(names)
+		all = append(all, strings.Join(slices.Compact(names), " "))
+	}
+	return fmt.Sprint(len(all), ": ", strings.Join(all, "; "))
 }
 
 // wantScope expects the records of a scope, or of all scopes that begin with it and a slash.
@@ -104,20 +109,20 @@ func TestScopesAreFound(t *testing.T) {
 	wantScope(t, s, "claimed and completed since", "a", "3 1")
 	wantScope(t, s, "none", "c", "")
 	putIntoBlocks(t, s, 4)
-	if got := blocks(t, s); got != `1: a a\000 b` {
+	if got := blocks(t, s); got != "1: a b" {
 		t.Errorf("blocks: got %q", got)
 	}
 	for i := range 4 {
 		acquireIn(t, s, fmt.Sprint("c", i/3), fmt.Sprint(i+5))
 	}
 	putIntoBlocks(t, s, 4)
-	if got := blocks(t, s); got != `2: a a\000 b; c0 c1` {
+	if got := blocks(t, s); got != "2: a b; c0 c1" {
 		t.Errorf("blocks: got %q", got)
 	}
 	wantScope(t, s, "in two blocks", "c0", "7 6 5")
 	wantScope(t, s, "in two blocks", "a", "3 1")
 	review(t, s)
-	if got := blocks(t, s); got != `2: a a\000 b; c0 c1` {
+	if got := blocks(t, s); got != "2: a b; c0 c1" {
 		t.Errorf("blocks: got %q", got)
 	}
 }
@@ -228,7 +233,7 @@ func TestLateCommitIsFoundByScope(t *testing.T) {
 // The rows of a scope go when its records are gone, and blocks without records do. What was missed, as of a time to which
 // the clock was set back, is added.
 //
-// Seen to fail with each of gone, added and dropped left out of review_blocks.sql.
+// Seen to fail with each of changed and dropped left out of review_blocks.sql.
 func TestScopesGoWithTheirRecords(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
@@ -248,7 +253,7 @@ func TestScopesGoWithTheirRecords(t *testing.T) {
 	}
 	age(t, s, 2*time.Hour)
 	sweepOnce(t, s, 100)
-	execute(t, s, "DELETE FROM {{schema}}.scopes WHERE block = 0 AND scope = 's1'")
+	execute(t, s, "UPDATE {{schema}}.blocks SET scopes = '\\x00' WHERE first_fence = 0")
 	wantScope(t, s, "swept", "s0", "")
 	review(t, s)
 	if got := blocks(t, s); got != "2: s1; s1" {

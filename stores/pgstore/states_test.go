@@ -383,8 +383,8 @@ func TestPlansOfStateSweeps(t *testing.T) {
 				{"index_states.sql", s.sql.indexStates, []string{"5000", "false"}, []string{"claims_first", "older_first"}},
 				{"index_states.sql again", s.sql.indexStates, []string{"5000", "true"}, []string{"claims_first", "older_first"}},
 				{"index_scopes.sql", s.sql.indexScopes, []string{"5000", "1000"}, []string{"claims_first", "older_first", "blocks_pkey"}},
-				{"review_blocks.sql", s.sql.reviewBlocks, []string{"10", "true"}, []string{"claims_first", "older_first", "scopes_pkey"}},
-				{"trim_blocks.sql", s.sql.trimBlocks, nil, []string{"blocks_pkey", "scopes_pkey"}},
+				{"review_blocks.sql", s.sql.reviewBlocks, []string{"10", "true"}, []string{"claims_first", "older_first", "blocks_pkey", "Tid Scan on blocks"}},
+				{"trim_blocks.sql", s.sql.trimBlocks, nil, []string{"blocks_pkey"}},
 				{"index_ended.sql", s.sql.indexEnded, []string{"5000", "0"}, []string{"tags_pkey", "Tid Scan on tags"}},
 			} {
 				got := planOf(plan(t, s, c.text, planned{mode: mode, guarded: true}, c.args...))

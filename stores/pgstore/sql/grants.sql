@@ -6,7 +6,7 @@ GRANT SELECT, INSERT, DELETE ON {{schema}}.steps TO {{role}};
 -- Answers can be dropped (Purge), as claims can, and not changed.
 GRANT SELECT, INSERT, DELETE ON {{schema}}.results TO {{role}};
 -- Triggers, which run with their owner's rights, keep tags of clients, and delete sightings; sweeps index states and scopes.
-GRANT SELECT, INSERT, DELETE ON {{schema}}.tags, {{schema}}.scopes TO {{role}};
+GRANT SELECT, INSERT, DELETE ON {{schema}}.tags TO {{role}};
 GRANT SELECT, INSERT, UPDATE, DELETE ON {{schema}}.blocks TO {{role}};
 GRANT SELECT, INSERT, UPDATE ON {{schema}}.sightings TO {{role}};
 GRANT SELECT, UPDATE ON {{schema}}.locks, {{schema}}.progress TO {{role}};

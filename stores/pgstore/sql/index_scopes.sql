@@ -11,15 +11,13 @@ WITH p AS MATERIALIZED (
 	ORDER BY c.first_fence FETCH FIRST $1 ROWS WITH TIES
 ), numbered AS MATERIALIZED (
 	SELECT first_fence, scope, (rank() OVER (ORDER BY first_fence) - 1 + (SELECT records FROM last)) / $2 AS n FROM looked
-), placed AS MATERIALIZED (
-	SELECT CASE n WHEN 0 THEN (SELECT first_fence FROM last) ELSE min(first_fence) OVER (PARTITION BY n) END AS block, scope
-	FROM numbered
 ), added AS (
-	INSERT INTO {{schema}}.blocks (first_fence, records) SELECT block, count(*) FROM placed GROUP BY block
-	ON CONFLICT (first_fence) DO UPDATE SET records = blocks.records + excluded.records
-), named AS (
-	INSERT INTO {{schema}}.scopes (block, scope) SELECT DISTINCT block, scope FROM placed ORDER BY block, scope
-	ON CONFLICT DO NOTHING
+	INSERT INTO {{schema}}.blocks AS b (first_fence, records, scopes)
+	SELECT CASE n WHEN 0 THEN (SELECT first_fence FROM last) ELSE min(first_fence) END, count(*),
+		'\x00'::bytea || string_agg(DISTINCT scope, '\x00') || '\x00'
+	FROM numbered GROUP BY n
+	ON CONFLICT (first_fence) DO UPDATE SET records = b.records + excluded.records,
+		scopes = b.scopes || substring(excluded.scopes FROM 2)
 )
 UPDATE {{schema}}.progress SET scoped_below = CASE WHEN l.n < $1 THEN p.below ELSE l.last + 1 END
 FROM p, (SELECT count(*) AS n, max(first_fence) AS last FROM looked) l
