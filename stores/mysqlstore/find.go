@@ -1,11 +1,14 @@
 package mysqlstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
@@ -13,22 +16,68 @@ import (
 )
 
 // Find returns p.Limit of the records that p selects, the newest first, without Meta, Body and steps. It reads an
-// index of IDs, or else of tags, or else the records in the order of their arrival, until it has found enough; what
-// else p names it compares with each record that it reads.
+// index of IDs, or else of tags, or else of states other than Succeeded, or else of scopes, or else the records in the
+// order of their arrival, until it has found enough; what else p names it compares with each record that it reads.
+//
+// Sweeps keep the indexes of states and scopes. A search by these reads all records that no sweep has looked at yet: those
+// of the last minutes, or all there are if there was no sweep.
 //
 // For MinAge it begins with records that arrived a day after that age. It misses one whose key had a fence that was
 // further ahead of the server's clock, because that was set back by more than a day.
 func (s *Store) Find(ctx context.Context, p retrysafe.FindParams) (found []retrysafe.Record, err error) {
 	p.ListParams = storekit.ListParams(p.ListParams)
-	b := newSearch(p)
 	err = s.read(ctx, func(c *conn) error {
-		found, err = s.find(ctx, c, b, p.Limit)
+		found, err = s.search(ctx, c, p)
 		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("find: %w", explain(err))
 	}
 	return found, nil
+}
+
+// search reads the records that no sweep has looked at, if those before have an index for the search, and then those.
+func (s *Store) search(ctx context.Context, c *conn, p retrysafe.FindParams) ([]retrysafe.Record, error) {
+	byState := p.State != 0 && p.State != retrysafe.Succeeded
+	if p.Tag != "" || p.ID != "" || !byState && p.Scope == nil && p.ScopePrefix == "" {
+		return s.find(ctx, c, newSearch(p), p.Limit)
+	}
+	at, err := s.progress(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	b := newSearch(p)
+	b.where += fmt.Sprintf(" AND c.first_fence >= %d", at.indexed)
+	found, err := s.find(ctx, c, b, p.Limit)
+	if err != nil || len(found) >= p.Limit {
+		return found, err
+	}
+	p.Limit, p.Before = p.Limit-len(found), min(p.Before, at.indexed)
+	find := s.findInBlocks
+	if byState {
+		find = s.findByState
+	}
+	more, err := find(ctx, c, p)
+	return append(found, more...), err
+}
+
+// findByState returns records that a sweep has found unfinished or failed. One that was unfinished may have failed since,
+// and has both rows for a moment.
+func (s *Store) findByState(ctx context.Context, c *conn, p retrysafe.FindParams) ([]retrysafe.Record, error) {
+	p.Tag = unfinishedTag
+	found, err := s.find(ctx, c, newSearch(p), p.Limit)
+	if err != nil || p.State != retrysafe.Failed {
+		return found, err
+	}
+	p.Tag = failedTag
+	failed, err := s.find(ctx, c, newSearch(p), p.Limit)
+	found = append(found, failed...)
+	slices.SortFunc(found, func(a, b retrysafe.Record) int {
+		return cmp.Or(cmp.Compare(b.FirstFence, a.FirstFence), strings.Compare(a.Key.Scope, b.Key.Scope), strings.Compare(a.Key.ID, b.Key.ID))
+	})
+	return page(slices.CompactFunc(found, func(a, b retrysafe.Record) bool {
+		return a.FirstFence == b.FirstFence && a.Key == b.Key
+	}), p.Limit), err
 }
 
 // find returns a page: records whose first fence is that of the last one come with it.

@@ -58,8 +58,8 @@ func (s *Store) inspect(ctx context.Context, c *conn, d retrysafe.Digest) ([]ret
 	return records, err
 }
 
-// List returns p.Limit records, the newest first, without Meta, Body and steps. It reads records in the order of their
-// arrival, those that p does not select too, until it has found enough.
+// List returns p.Limit records, the newest first, without Meta, Body and steps. States and scopes have indexes, which sweeps
+// keep: see Find.
 func (s *Store) List(ctx context.Context, p retrysafe.ListParams) ([]retrysafe.Record, error) {
 	return s.Find(ctx, retrysafe.FindParams{ListParams: p})
 }

@@ -53,7 +53,10 @@ func (s *Store) reopen(ctx context.Context, c *conn, d retrysafe.Digest, fence i
 	if err := s.dropContent(ctx, c, steps, answer); err != nil {
 		return err
 	}
-	return s.writeAll(ctx, c, &w)
+	if err := s.writeAll(ctx, c, &w); err != nil {
+		return err
+	}
+	return s.exec(ctx, c, s.sql.noteStates, rows{{d[:], r.FirstFence, unfinishedTag}})
 }
 
 // dropContent drops the steps of records, except the trail, and their answers. MariaDB may answer a DELETE that KILL

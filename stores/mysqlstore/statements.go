@@ -40,6 +40,9 @@ type statements struct {
 	addDays, pastDays, dayIsNeeded, dropDay                                            *statement
 	purgeOlder, purgeSteps, countOlder, dropResults                                    *statement
 	complete, extend, release                                                          *statement
+	progress, setProgress, lastBlock, trimBlocks, nextRecords, recordsBetween          *statement
+	noteStates, dropState, nextUnfinished, lockEnded                                   *statement
+	addToBlock, nextBlocks, findBlocks, writeBlock, dropBlock                          *statement
 	kept                                                                               [2]kept
 }
 
@@ -54,7 +57,7 @@ const clock = "TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TI
 const lateClock = clock + " + TIMESTAMPDIFF(MICROSECOND, NOW(6), SYSDATE(6))"
 
 // tables are the names that statements use, without the prefix.
-var tables = []string{"claims", "older", "steps", "results", "tags", "sightings", "migrations"}
+var tables = []string{"claims", "older", "steps", "results", "tags", "sightings", "blocks", "progress", "migrations"}
 
 // Procedures that a Store calls, that a service calls, and that only these call.
 var (
@@ -175,6 +178,11 @@ func newStatements(database string) *statements {
 		look: plain("look"), stateOf: plain("state_of"),
 		inspect: plain("inspect"), inspectSteps: plain("inspect_steps"), listFrom: plain("list_from"), list: plain("list"),
 		stats: plain("stats"), bytes: plain("bytes"), pendingAges: plain("pending_ages"),
+		progress: plain("progress"), setProgress: plain("set_progress"), lastBlock: plain("last_block"),
+		trimBlocks: plain("trim_blocks"), nextRecords: plain("next_records"), recordsBetween: plain("records_between"),
+		noteStates: plain("note_states"), dropState: alone("drop_state"), nextUnfinished: plain("next_unfinished"),
+		lockEnded: plain("lock_ended"), addToBlock: plain("add_to_block"), nextBlocks: plain("next_blocks"),
+		findBlocks: plain("find_blocks"), writeBlock: plain("write_block"), dropBlock: alone("drop_block"),
 		dueClaims: plain("due_claims"), dueOlder: plain("due_older"),
 		sweepClaims: plain("sweep_claims"), sweepOlder: plain("sweep_older"),
 		deleteClaims: alone("delete_claims"), deleteOlder: alone("delete_older"), lookLater: plain("look_later"),

@@ -20,10 +20,12 @@ type sweeper struct {
 	pass       sync.Mutex // one pass at a time; it guards what follows
 	maintained time.Time  // when the partitions were
 	looked     [2][]byte  // up to which key tables of kept were looked through
+	indexed    time.Time  // when records were, for searches
 }
 
 // Sweep deletes up to limit records that are past their retention, in small transactions, and returns how many. Now and
-// then it makes the partitions of the next days, and drops those whose answers may not be read any more. It pauses for
+// then it makes the partitions of the next days, and drops those whose answers may not be read any more. It notes in
+// which state records are, and which scopes they have, so that List and Find need not read the others. It pauses for
 // half of the time, so that claims are not slowed down. One process at a time sweeps; in the others Sweep returns 0. It
 // may be called by many goroutines at once, and returns an error when ctx ends.
 func (s *Store) Sweep(ctx context.Context, limit int) (swept int, err error) {
@@ -40,7 +42,10 @@ func (s *Store) Sweep(ctx context.Context, limit int) (swept int, err error) {
 			if swept, err = s.sweepAll(ctx, c, limit); err != nil {
 				return err
 			}
-			return s.sweepKept(ctx, c)
+			if err := s.sweepKept(ctx, c); err != nil {
+				return err
+			}
+			return s.indexRecords(ctx, c)
 		})
 	})
 	switch {

@@ -37,6 +37,9 @@ func TestPlansOfSearches(t *testing.T) {
 	fill(t, s, 100_000)
 	fillTagged(t, s, 50_000)
 	execute(t, s, "INSERT INTO {{schema}}.tags SELECT '=failed', first_fence, k FROM {{schema}}.claims LIMIT 20000")
+	execute(t, s, "INSERT INTO {{schema}}.blocks SELECT first_fence, 1000, '\\x00' FROM {{schema}}.claims WHERE first_fence % 1000 = 0 ON CONFLICT DO NOTHING")
+	const below = "9223372036854775000"
+	byBlocks := []string{"blocks_pkey", "claims_first", "older_first"}
 	list := []string{"9223372036854775807", "0::smallint", "NULL", "100", "0", "9223372036854776", "''"}
 	prefix := []string{"9223372036854775807", "0::smallint", "NULL", "100", "3600000000", "86400000000", "'shop/'"}
 	for _, analysed := range []bool{false, true} {
@@ -53,12 +56,15 @@ func TestPlansOfSearches(t *testing.T) {
 				{"by tag", s.sql.searchByTag, append(list, "'customer=one'", "''"), []string{"tags_pkey", "claims_pkey"}, false},
 				{"by ID", s.sql.searchByID, append(list, "'17'"), []string{"claims_id", "older_id"}, true},
 				{"by scope prefix and age", s.sql.searchAll, prefix, []string{"claims_first", "older_first"}, false},
+				{"by scope", s.sql.searchByScope, append(inScope(list), below, `'\x00'`), byBlocks, false},
+				{"by scope prefix", s.sql.searchByScope, append(slices.Clone(prefix), below, `'\x00'`), byBlocks, false},
+				{"not yet in blocks", s.sql.searchRecent, append(inScope(list), below), []string{"claims_first", "older_first"}, false},
 				{"list", s.sql.searchAll, list, []string{"claims_first", "older_first"}, false},
 				{"pending", s.sql.searchByState, inState(list, 1), []string{"tags_pkey", "claims_pkey", "claims_first"}, mode == "force_custom_plan"},
 				{"failed", s.sql.searchByState, inState(list, 4), []string{"tags_pkey", "claims_pkey", "claims_first"}, false},
 			} {
 				got := planOf(plan(t, s, c.text, planned{mode: mode, search: true}, c.args...))
-				isGood := !bad.MatchString(got) && !strings.Contains(got, "hashed SubPlan") && (c.sorts || !strings.Contains(got, "Sort  (cost"))
+				isGood := !bad.MatchString(got) && !strings.Contains(got, "hashed SubPlan") && (c.sorts || !strings.Contains(got, "  Sort  (cost"))
 				for _, index := range c.uses {
 					isGood = isGood && strings.Contains(got, index)
 				}
@@ -74,6 +80,13 @@ func TestPlansOfSearches(t *testing.T) {
 			}
 		}
 	}
+}
+
+// inScope is the arguments of a search by scope.
+func inScope(args []string) []string {
+	args = slices.Clone(args)
+	args[2] = "'tenant'"
+	return args
 }
 
 // inState is the arguments of a search by state. When the server sees that it is not that of failures, it sorts none.

@@ -44,8 +44,9 @@ type statements struct {
 	inspect, purge, stats, bytes, pendingAges, risks        string
 	lock, reopen                                            string
 	searchAll, searchByTag, searchByID, searchSettings      string
-	searchByState                                           string
+	searchByState, searchRecent, searchByScope              string
 	lockProgress, noteWriters, indexStates, indexEnded      string
+	scopedBelow, trimBlocks, indexScopes, reviewBlocks      string
 	sightings                                               string
 	addSightings                                            statement
 	sweepClaims, sweepOlder, oldestDue                      string
@@ -97,7 +98,11 @@ func sqlFile(name string) string {
 func newStatements(schema string) *statements {
 	text := func(name string) string { return inSchema(sqlFile(name), schema) }
 	search := func(records string) string {
-		return strings.Replace(text("search"), "{{records}}", strings.TrimSpace(text(records)), 1)
+		order := "c.place DESC"
+		if records == "search_by_scope" { // the place is that of a block
+			order += ", c.first_fence DESC"
+		}
+		return strings.NewReplacer("{{records}}", strings.TrimSpace(text(records)), "{{order}}", order).Replace(text("search"))
 	}
 	q := &statements{
 		plannerSettings: text("planner_settings"), commitAsync: text("commit_async"),
@@ -107,10 +112,12 @@ func newStatements(schema string) *statements {
 		inspect: text("inspect"), purge: text("purge"), stats: text("stats"), bytes: text("bytes"),
 		pendingAges: text("pending_ages"), risks: text("risks"),
 		searchAll: search("search_all"), searchByTag: search("search_by_tag"), searchByID: search("search_by_id"),
-		searchByState:  search("search_by_state"),
+		searchByState: search("search_by_state"), searchRecent: search("search_recent"), searchByScope: search("search_by_scope"),
 		searchSettings: text("search_settings"),
 		lockProgress:   text("lock_progress"), noteWriters: text("note_writers"),
 		indexStates: text("index_states"), indexEnded: text("index_ended"),
+		scopedBelow: text("scoped_below"), trimBlocks: text("trim_blocks"),
+		indexScopes: text("index_scopes"), reviewBlocks: text("review_blocks"),
 		sightings: text("sightings"), addSightings: newStatement(text("add_sightings")),
 		sweepClaims: text("sweep_claims"), sweepOlder: text("sweep_older"), oldestDue: text("oldest_due"),
 		addDays: text("add_days"), pastDays: text("past_days"),

@@ -47,6 +47,9 @@ func (s *Store) indexStates(ctx context.Context) error {
 	if err := s.statesPiece(ctx, s.sql.indexStates, []any{statePiece, true}, &looked); err != nil {
 		return err
 	}
+	if err := s.indexScopes(ctx); err != nil {
+		return err
+	}
 	s.sweeper.indexed = began
 	return nil
 }
@@ -73,6 +76,9 @@ func (s *Store) statesPiece(ctx context.Context, text string, args []any, to ...
 	began, p := time.Now(), new(pgx.Batch)
 	p.Queue(s.sql.plannerSettings, nil)
 	p.Queue(s.sql.lockProgress)
+	if text == s.sql.indexScopes {
+		p.Queue(s.sql.trimBlocks)
+	}
 	p.Queue(text, args...).QueryRow(func(row pgx.Row) error { return row.Scan(to...) })
 	if err := s.readCommitted(ctx, func(tx pgx.Tx) error { return tx.SendBatch(ctx, p).Close() }); err != nil {
 		return fmt.Errorf("index states: %w", explain(err))

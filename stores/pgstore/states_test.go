@@ -364,8 +364,8 @@ func TestCompletionsStayHOT(t *testing.T) {
 	}
 }
 
-// Sweeps of states read by indexes only, and delete rows where they have found them: a join by the tag alone would read
-// all unfinished records for each one that has ended.
+// Sweeps of states and scopes read by indexes only, and delete rows where they have found them: a join by the tag alone
+// would read all unfinished records for each one that has ended. What is sorted is what one of them has read.
 func TestPlansOfStateSweeps(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
@@ -382,10 +382,14 @@ func TestPlansOfStateSweeps(t *testing.T) {
 			}{
 				{"index_states.sql", s.sql.indexStates, []string{"5000", "false"}, []string{"claims_first", "older_first"}},
 				{"index_states.sql again", s.sql.indexStates, []string{"5000", "true"}, []string{"claims_first", "older_first"}},
+				{"index_scopes.sql", s.sql.indexScopes, []string{"5000", "1000"}, []string{"claims_first", "older_first", "blocks_pkey"}},
+				{"review_blocks.sql", s.sql.reviewBlocks, []string{"10", "true"}, []string{"claims_first", "older_first", "blocks_pkey", "Tid Scan on blocks"}},
+				{"trim_blocks.sql", s.sql.trimBlocks, nil, []string{"blocks_pkey"}},
 				{"index_ended.sql", s.sql.indexEnded, []string{"5000", "0"}, []string{"tags_pkey", "Tid Scan on tags"}},
 			} {
 				got := planOf(plan(t, s, c.text, planned{mode: mode, guarded: true}, c.args...))
-				isGood := !bad.MatchString(got) && !strings.Contains(got, "Sort  (cost")
+				sorts := strings.Contains(got, "Sort  (cost") && c.text != s.sql.indexScopes && c.text != s.sql.reviewBlocks
+				isGood := !bad.MatchString(got) && !sorts
 				for _, index := range c.uses {
 					isGood = isGood && strings.Contains(got, index)
 				}

@@ -12,28 +12,80 @@ import (
 	"github.com/retrysafe/retrysafe/internal/storekit"
 )
 
-// Find returns the records that p selects, the newest first. It reads those that have the tag; without one, those that
-// may have the ID; without either, those in the state, unless that is Succeeded, and those that no sweep has looked at
-// yet; and otherwise, like List, every record of that age until it has found enough. Claims do not wait for it.
+// Find returns the records that p selects, the newest first. It uses an index for a tag, or else for an ID, or else for a
+// state other than Succeeded, or else for a scope or how it begins, and for both ages. A search by anything else reads, like
+// List, every record from the newest on until it has found enough.
+//
+// Sweeps keep the indexes of states and scopes, and that of IDs but for the newest records. A search by a state or a scope
+// reads all records that no sweep has looked at yet. Claims do not wait for it.
 func (s *Store) Find(ctx context.Context, p retrysafe.FindParams) ([]retrysafe.Record, error) {
 	p.ListParams = storekit.ListParams(p.ListParams)
 	found := []retrysafe.Record{}
 	err := s.snapshot(ctx, func(run runner, now instant) error {
-		q, args := findQuery(p, now)
-		return run.all(q, func(row []driver.Value) error {
-			r, k, err := scanKept(row)
-			if err == nil {
-				found = append(found, r.View(k, now))
+		for _, v := range searches(p, now) {
+			if err := v.between(run, p.Limit-len(found)); err != nil {
+				return err
 			}
-			return err
-		}, args...)
+			err := run.all(v.query, func(row []driver.Value) error {
+				r, k, err := scanKept(row)
+				if err == nil {
+					found = append(found, r.View(k, now))
+				}
+				return err
+			}, v.args...)
+			if err != nil || len(found) >= p.Limit {
+				return err
+			}
+		}
+		return nil
 	})
 	return found, err
 }
 
-// findQuery is the statement that finds what p selects with the best index, and its values. The id of a record is the
-// time of its first claim, so that ages are ids too.
-func findQuery(p retrysafe.FindParams, now instant) (query, []driver.Value) {
+// search is a statement that finds records with an index, and its values: those of list.sql, and more.
+type search struct {
+	query query
+	part  part
+	args  []driver.Value
+}
+
+// part is which records a search is about.
+type part int
+
+const (
+	allRecords part = iota
+	newRecords      // those that are in no block yet
+	inBlocks
+)
+
+// Where values of list.sql are.
+const (
+	limitArg, beforeArg, fromArg = 0, 1, 6
+)
+
+// between sets how many records to find, and where the search ends or begins.
+func (v *search) between(run runner, limit int) error {
+	v.args[limitArg] = int64(limit)
+	if v.part == allRecords {
+		return nil
+	}
+	row, err := run.first("meta", "blocks")
+	if err != nil {
+		return err
+	}
+	c := scanner{row: row}
+	switch below := c.int(); v.part {
+	case newRecords:
+		v.args[fromArg] = max(v.args[fromArg].(int64), below)
+	case inBlocks:
+		v.args[beforeArg] = min(v.args[beforeArg].(int64), below)
+	}
+	return c.err
+}
+
+// searches are the statements that find what p selects with the best index, those of the newest records first. The id of a
+// record is the time of its first claim, so that ages are ids too.
+func searches(p retrysafe.FindParams, now instant) []search {
 	var scope string
 	if p.Scope != nil {
 		scope = *p.Scope
@@ -45,19 +97,25 @@ func findQuery(p retrysafe.FindParams, now instant) (query, []driver.Value) {
 	if p.MaxAge > 0 {
 		from = now - int64(p.MaxAge/time.Microsecond)
 	}
-	args := []driver.Value{
-		int64(p.Limit), before, int64(p.State), btoi(p.Scope != nil), blob(scope), now, from, blobOrNull(p.ScopePrefix),
+	args := func(more ...driver.Value) []driver.Value {
+		return append([]driver.Value{
+			int64(p.Limit), before, int64(p.State), btoi(p.Scope != nil), blob(scope), now, from, blobOrNull(p.ScopePrefix),
+		}, more...)
 	}
 	switch {
 	case p.Tag != "":
-		return "find_by_tag", append(args, blob(p.Tag), blobOrNull(p.ID))
+		return []search{{"find_by_tag", allRecords, args(blob(p.Tag), blobOrNull(p.ID))}}
 	case p.ID != "":
-		hash := hashOf(p.ID)
-		return "find_by_id", append(args, blob(p.ID), hash[:])
+		id, hash := blob(p.ID), hashOf(p.ID)
+		return []search{
+			{"find_by_id", newRecords, args(id, hash[:])}, {"find_by_hash", inBlocks, args(id, hash[:], int64(hash.bits()))},
+		}
 	case p.State != 0 && p.State != retrysafe.Succeeded:
-		return "find_by_state", args
+		return []search{{"find_by_state", allRecords, args()}}
+	case p.Scope != nil || p.ScopePrefix != "":
+		return []search{{"list", newRecords, args()}, {"find_by_scope", inBlocks, args()}}
 	}
-	return "list", args
+	return []search{{"list", allRecords, args()}}
 }
 
 // blobOrNull is s as a value that is NULL if s is empty.
@@ -75,6 +133,9 @@ func hashOf(id string) (h keyHash) {
 	binary.BigEndian.PutUint32(h[:], crc32.ChecksumIEEE([]byte(id)))
 	return h
 }
+
+// bits are those by which retrysafe_block_hashes divides hashes.
+func (h keyHash) bits() int { return int(h[3] & 15) }
 
 // hashes is a row of retrysafe_hashes: the new records of one transaction.
 type hashes struct {

@@ -57,8 +57,19 @@ func TestFindPlans(t *testing.T) {
 			"SEARCH retrysafe_records USING INTEGER PRIMARY KEY (rowid=?)",
 		}},
 		{retrysafe.FindParams{ID: "k"}, []string{
-			"SEARCH retrysafe_hashes USING INTEGER PRIMARY KEY (rowid<?)",
+			"SEARCH retrysafe_hashes USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
+			"SCALAR SUBQUERY 1", "SEARCH retrysafe_hashes USING INTEGER PRIMARY KEY (rowid<?)",
 			"SEARCH retrysafe_records USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
+			"SEARCH h USING PRIMARY KEY (bits=? AND block<?)",
+			"SEARCH retrysafe_records USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
+			"CORRELATED SCALAR SUBQUERY 1", "SEARCH n USING INTEGER PRIMARY KEY (rowid>?)",
+		}},
+		{retrysafe.FindParams{ScopePrefix: "a"}, []string{
+			"SEARCH retrysafe_records USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
+			"SEARCH b USING INTEGER PRIMARY KEY (rowid<?)",
+			"CORRELATED SCALAR SUBQUERY 2", "SEARCH s USING PRIMARY KEY (block=? AND scope>?)",
+			"SEARCH r USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
+			"CORRELATED SCALAR SUBQUERY 1", "SEARCH n USING INTEGER PRIMARY KEY (rowid>?)",
 		}},
 		{retrysafe.FindParams{ListParams: retrysafe.ListParams{State: retrysafe.Failed}}, []string{
 			"MERGE (UNION ALL)", "LEFT", "MERGE (UNION ALL)", "LEFT",
@@ -76,24 +87,35 @@ func TestFindPlans(t *testing.T) {
 			"SEARCH retrysafe_records USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
 		}},
 	} {
-		q, args := findQuery(c.params, s.clock.now())
 		var plan []string
-		rows, err := s.db.Query("EXPLAIN QUERY PLAN "+q.text(), anys(args)...)
-		if err != nil {
-			t.Fatal(err)
+		for _, v := range searches(c.params, s.clock.now()) {
+			plan = append(plan, planOf(t, s, v)...)
 		}
-		for rows.Next() {
-			var a, b, n int
-			var text string
-			if err := rows.Scan(&a, &b, &n, &text); err != nil {
-				t.Fatal(err)
-			}
-			plan = append(plan, text)
-		}
-		if err := rows.Err(); err != nil || !slices.Equal(plan, c.want) {
-			t.Errorf("%s: %v, %q, want %q", q, err, plan, c.want)
+		if !slices.Equal(plan, c.want) {
+			t.Errorf("%+v: %q, want %q", c.params, plan, c.want)
 		}
 	}
+}
+
+func planOf(t *testing.T, s *Store, v search) (plan []string) {
+	t.Helper()
+	rows, err := s.db.Query("EXPLAIN QUERY PLAN "+v.query.text(), anys(v.args)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var a, b, n int
+		var text string
+		if err := rows.Scan(&a, &b, &n, &text); err != nil {
+			t.Fatal(err)
+		}
+		plan = append(plan, text)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return plan
 }
 
 // What the store keeps beside a record goes with it: when it is released, when it is swept, and when a program deletes
@@ -188,7 +210,8 @@ func downgrade(t *testing.T, path string) {
 	for _, text := range []string{
 		"DROP TRIGGER retrysafe_gone", "DROP TABLE retrysafe_tags", "DROP TABLE retrysafe_hashes",
 		"DROP TABLE retrysafe_sightings", "DROP VIEW retrysafe_keys", "ALTER TABLE retrysafe_records DROP COLUMN tags", view,
-		"DELETE FROM retrysafe_meta WHERE name IN ('indexed', 'again')",
+		"DROP TABLE retrysafe_blocks", "DROP TABLE retrysafe_scopes", "DROP TABLE retrysafe_block_hashes",
+		"DELETE FROM retrysafe_meta WHERE name IN ('indexed', 'again', 'blocks', 'review')",
 		"UPDATE retrysafe_meta SET value = 1 WHERE name IN ('schema', 'oldest')",
 	} {
 		if _, err := db.Exec(text); err != nil {

@@ -43,6 +43,9 @@ func (s *Store) indexStates(ctx context.Context) error {
 			return err
 		})
 	}
+	if err == nil {
+		err = s.indexBlocks(ctx)
+	}
 	s.sweeper.indexed = now
 	return err
 }

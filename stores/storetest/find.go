@@ -157,6 +157,34 @@ var finderRules = []rule{
 			k.sweepIfAble()
 		}
 	}},
+	{"find-by-scope", "Find selects records by their scope, also long after they were claimed, and after sweeps", func(k *kit) {
+		byScope := func(scope string, want ...string) {
+			k.Helper()
+			k.findIDs(retrysafe.FindParams{ListParams: retrysafe.ListParams{Scope: &scope}}, want...)
+			k.findIDs(retrysafe.FindParams{ScopePrefix: scope + "/"})
+		}
+		var all []string
+		for i := range 3 {
+			k.take(fmt.Sprint("a", i), inScope("a"), keeping(keepLonger))
+			l := k.take(fmt.Sprint("b", i), inScope("a\x00b"), keeping(keepLonger))
+			k.must("Complete", k.store.Complete(k.ctx, l, retrysafe.Result{}, keepLonger))
+			all = append([]string{fmt.Sprint("b", i)}, all...)
+			for range 3 {
+				byScope("a\x00b", all...)
+				byScope("a\x00")
+				byScope("c")
+				k.age(time.Minute)
+				k.sweepIfAble()
+			}
+		}
+		byScope("a", "a2", "a1", "a0")
+		k.findIDs(retrysafe.FindParams{ScopePrefix: "a"}, "b2", "a2", "b1", "a1", "b0", "a0")
+		k.age(keepLonger.Key + keepLonger.Audit + time.Hour)
+		k.sweepIfAble()
+		byScope("a\x00b")
+		k.take("a0", inScope("a\x00b"))
+		byScope("a\x00b", "a0")
+	}},
 	{"find-by-all", "what Find is given together, each record fits; without anything it lists", func(k *kit) {
 		k.take("1", order("1"))
 		l := k.take("2", order("1"))

@@ -5,6 +5,8 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON {{older}} TO {{role}};
 GRANT SELECT, INSERT, DELETE ON {{steps}} TO {{role}};
 GRANT SELECT, INSERT, DELETE ON {{tags}} TO {{role}};
 GRANT SELECT, INSERT, UPDATE, DELETE ON {{sightings}} TO {{role}};
+GRANT SELECT, INSERT, UPDATE, DELETE ON {{blocks}} TO {{role}};
+GRANT SELECT, INSERT, UPDATE ON {{progress}} TO {{role}};
 -- Answers can be dropped (Purge), as claims can, and not changed.
 GRANT SELECT, INSERT, DELETE ON {{results}} TO {{role}};
 GRANT SELECT ON {{migrations}} TO {{role}};

@@ -5,8 +5,9 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON {{schema}}.claims, {{schema}}.older TO {
 GRANT SELECT, INSERT, DELETE ON {{schema}}.steps TO {{role}};
 -- Answers can be dropped (Purge), as claims can, and not changed.
 GRANT SELECT, INSERT, DELETE ON {{schema}}.results TO {{role}};
--- Triggers, which run with their owner's rights, keep tags of clients, and delete sightings; sweeps index states.
+-- Triggers, which run with their owner's rights, keep tags of clients, and delete sightings; sweeps index states and scopes.
 GRANT SELECT, INSERT, DELETE ON {{schema}}.tags TO {{role}};
+GRANT SELECT, INSERT, UPDATE, DELETE ON {{schema}}.blocks TO {{role}};
 GRANT SELECT, INSERT, UPDATE ON {{schema}}.sightings TO {{role}};
 GRANT SELECT, UPDATE ON {{schema}}.locks, {{schema}}.progress TO {{role}};
 GRANT SELECT ON {{schema}}.migrations, {{schema}}.records, {{schema}}.activity TO {{role}};

@@ -12,6 +12,7 @@ WITH held AS MATERIALIZED (
 UPDATE {{schema}}.progress p SET
 	ready_below = CASE WHEN p.noted_at > $1 THEN least(p.indexed_below, $1 - 600000000) ELSE p.noted_at END,
 	indexed_below = CASE WHEN p.noted_at > $1 THEN least(p.indexed_below, $1 - 600000000) ELSE p.indexed_below END,
+	scoped_below = CASE WHEN p.noted_at > $1 THEN least(p.scoped_below, $1 - 600000000) ELSE p.scoped_below END,
 	noted_at = $1, writers = h.writers
 FROM held h
 WHERE p.noted_at > $1 OR NOT h.prepared AND NOT p.writers && h.writers

@@ -1,5 +1,6 @@
 -- The newest records that fit: $1 before, $2 state or 0, $3 scope or NULL, $4 limit, $5 and $6 the least and the greatest
--- age, $7 how the scope begins. What the records are found by follows: a tag and the ID or nothing, or an ID.
+-- age, $7 how the scope begins. What the records are found by follows: a tag and the ID or nothing, or an ID, or up to
+-- where records are in blocks.
 --
 -- A first fence is no less than the time of the first claim, so that the greatest age ends the search. It is greater only
 -- if the clock was set back and the key had a record before; if by no more than an hour, the least age begins the search.
@@ -15,5 +16,5 @@ WHERE c.first_fence < $1 AND ($2::smallint = 0 OR c.state = $2) AND ($3::bytea I
 	AND c.claimed_at <= t.now - $5::bigint AND c.claimed_at >= t.now - $6::bigint
 	AND substring(c.scope FROM 1 FOR octet_length($7::bytea)) = $7
 	AND CASE WHEN c.state > 2 THEN c.ends_at + greatest(c.keep_key, c.keep_audit) ELSE c.ends_at + c.keep_key END > t.now
-ORDER BY c.place DESC
+ORDER BY {{order}}
 FETCH FIRST $4 ROWS WITH TIES

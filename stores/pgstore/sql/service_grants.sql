@@ -6,7 +6,8 @@ BEGIN
 	IF NOT EXISTS (SELECT FROM pg_class c JOIN pg_roles r ON r.oid = c.relowner
 		WHERE c.oid = '{{schema}}.claims'::regclass AND r.rolname = {{role_text}}) THEN
 		REVOKE ALL ON {{schema}}.claims, {{schema}}.older, {{schema}}.steps, {{schema}}.results, {{schema}}.locks,
-			{{schema}}.migrations, {{schema}}.holds, {{schema}}.progress, {{schema}}.tags, {{schema}}.sightings, {{schema}}.records, {{schema}}.activity
+			{{schema}}.migrations, {{schema}}.holds, {{schema}}.progress, {{schema}}.blocks, {{schema}}.tags,
+			{{schema}}.sightings, {{schema}}.records, {{schema}}.activity
 			FROM {{role}} CASCADE;
 		FOR part IN SELECT inhrelid FROM pg_inherits WHERE inhparent = '{{schema}}.results'::regclass LOOP
 			EXECUTE format('REVOKE ALL ON %s FROM %I CASCADE', part, {{role_text}});

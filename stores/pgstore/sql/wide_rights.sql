@@ -7,5 +7,5 @@ WHERE p.oid = '{{schema}}.complete(text, bytea, integer, text, text[], interval)
 	AND NOT EXISTS (SELECT FROM pg_proc i CROSS JOIN LATERAL aclexplode(i.proacl) b
 		WHERE i.pronamespace = p.pronamespace AND i.proname = 'end_attempt' AND b.grantee = a.grantee)
 	AND EXISTS (SELECT FROM pg_class t WHERE t.relnamespace = p.pronamespace AND t.relkind IN ('r', 'p', 'v')
-		AND t.relname ~ '^(claims|older|steps|records|tags|sightings|results(_[0-9]+)?)$' AND has_table_privilege(a.grantee, t.oid, 'SELECT'))
+		AND t.relname ~ '^(claims|older|steps|records|tags|blocks|sightings|results(_[0-9]+)?)$' AND has_table_privilege(a.grantee, t.oid, 'SELECT'))
 ORDER BY 1

@@ -1,0 +1,1 @@
+DELETE FROM {{blocks}} WHERE first_fence = {{rows: ?}}

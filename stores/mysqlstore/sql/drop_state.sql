@@ -1,0 +1,1 @@
+DELETE FROM {{tags}} WHERE k = {{rows: ? AND first_fence = ? AND tag = ?}}

@@ -1,0 +1,1 @@
+INSERT IGNORE INTO {{tags}} (k, first_fence, tag) VALUES {{rows: (?, ?, ?)}}

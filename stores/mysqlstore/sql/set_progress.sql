@@ -1,0 +1,1 @@
+INSERT INTO {{progress}} (name, value) VALUES {{rows: (?, ?)}} ON DUPLICATE KEY UPDATE value = VALUES(value)

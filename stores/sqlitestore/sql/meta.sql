@@ -1,0 +1,1 @@
+SELECT value FROM retrysafe_meta WHERE name = ?
