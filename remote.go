@@ -61,7 +61,7 @@ func (a *Attempt) ask() (standing, Record, error) {
 func (a *Attempt) claimParams() ClaimParams {
 	return ClaimParams{
 		Key: a.lease.Key, Fingerprint: a.fingerprint, Owner: a.lease.Owner, Lease: a.guard.policy.Lease,
-		Keep: a.guard.policy.Retention, TakeOver: a.takeOver, Async: a.guard.policy.AsyncClaim,
+		Keep: a.guard.policy.Retention, TakeOver: a.takeOver, Async: a.guard.policy.AsyncClaim, Again: true,
 	}
 }
 

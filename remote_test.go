@@ -397,8 +397,8 @@ func (s *recording) Claim(ctx context.Context, p retrysafe.ClaimParams) (retrysa
 }
 
 // The claim that asks for the record is the attempt's own: same owner, fingerprint, retention and right to take over.
-// With other parameters it would change the record. Seen to fail with TakeOver, with Fingerprint and with Async taken out
-// of claimParams, and with Async taken out of claimRequest.
+// With other parameters it would change the record. It says that it is not the first one. Seen to fail with TakeOver, with
+// Fingerprint, with Async and with Again taken out of claimParams, and with Async taken out of claimRequest.
 func TestAskingRepeatsTheClaim(t *testing.T) {
 	policy := retrysafe.Policy{
 		OnAbandoned: retrysafe.Rerun(), Retention: retrysafe.Retention{Replay: time.Hour, Key: 2 * time.Hour},
@@ -411,8 +411,12 @@ func TestAskingRepeatsTheClaim(t *testing.T) {
 		if _, err := g.Do(k.ctx, pay(), k.handedOver(completes, paid, nil)); err != nil {
 			k.Error(err)
 		}
-		n := len(store.claims)
-		if n != 3 || store.claims[1] != store.claims[2] || !store.claims[1].TakeOver || !store.claims[1].Async {
+		if len(store.claims) != 3 {
+			k.Fatalf("claims: %+v", store.claims)
+		}
+		first := store.claims[1]
+		first.Again = true
+		if store.claims[1].Again || first != store.claims[2] || !first.TakeOver || !first.Async {
 			k.Errorf("claims: %+v", store.claims)
 		}
 	})

@@ -144,7 +144,7 @@ func As[T any](s any) (t T, ok bool) {
 	}
 }
 
-// ClaimParams are the arguments of [Store.Claim]. All fields but TakeOver and Tags are required; Fingerprint may be
+// ClaimParams are the arguments of [Store.Claim]. All fields but TakeOver, Tags and Again are required; Fingerprint may be
 // empty.
 type ClaimParams struct {
 	Key Key
@@ -165,6 +165,9 @@ type ClaimParams struct {
 	Async bool
 	// Tags of a new record. A record that is there keeps its own. A store that is no [Finder] may ignore them.
 	Tags Tags
+	// Again is a hint: this Owner has claimed the key before, so that most likely there is a record. A store may look for
+	// it before it tries to make one. The answer is the same with a hint that is wrong.
+	Again bool
 }
 
 // Claim is the store's answer to [ClaimParams].

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// A completion is one more round trip of a transaction, and none if the statements are pipelined.
+// A completion is one more round trip of a transaction, and none if the statements are pipelined. Together with the work
+// it is the only one.
 //
 // Seen to fail with the statements not prepared (QueryExecModeDescribeExec: two round trips each).
 func TestCompleteAddsOneRoundTrip(t *testing.T) {
@@ -37,6 +38,9 @@ func TestCompleteAddsOneRoundTrip(t *testing.T) {
 		with, without := got[ours].Trips.Median(), got[theirs].Trips.Median()
 		if with != want[0] || without != want[1] {
 			t.Errorf("pipelined %v: %v round trips with complete and %v without, want %v", pipelined, with, without, want)
+		}
+		if single := got[atOnce].Trips; !pipelined && single.Median() != 1 {
+			t.Errorf("one statement takes %v round trips", single)
 		}
 	}
 }

@@ -19,9 +19,13 @@ const (
 	amount bigint NOT NULL, note text NOT NULL)`
 	insertCharge  = `INSERT INTO charges (customer, amount, note) VALUES ($1, $2, $3)`
 	completeBySQL = `SELECT retrysafe.complete($1, $2, 201)`
-	// claimBySQL makes as many claims as it is asked for, with a lease that outlasts the measurement.
+	// chargeAndComplete is both in one statement.
+	chargeAndComplete = `WITH charge AS (INSERT INTO charges (customer, amount, note) VALUES ($2, $3, $4) RETURNING id)
+SELECT id, retrysafe.complete($1, $4, 201) FROM charge`
+	// claimBySQL makes as many claims as it is asked for, with the lease that services have. With a longer one no
+	// completion would leave the indexes alone. If it runs out, nothing here takes the key over.
 	claimBySQL = `SELECT c.lease FROM generate_series(1, $2) n
-CROSS JOIN LATERAL retrysafe.claim($1, 'k' || n, lease_for => '1 hour') c`
+CROSS JOIN LATERAL retrysafe.claim($1, 'k' || n, lease_for => '30 seconds') c`
 )
 
 // transaction runs the statements one after another. Without a lease it leaves the completion out.
@@ -54,7 +58,19 @@ func pipelinedTransaction(ctx context.Context, pool *pgxpool.Pool, lease, answer
 	return pool.SendBatch(ctx, &b).Close()
 }
 
-// completions compares transactions that complete a key with those that do not.
+// oneStatement charges and completes in one statement, which is a transaction of its own.
+func oneStatement(ctx context.Context, pool *pgxpool.Pool, lease, answer string) error {
+	tag, err := pool.Exec(ctx, chargeAndComplete, lease, peers.Scope, 4200, answer)
+	if err == nil && tag.RowsAffected() != 1 {
+		err = errors.New("the statement has charged nothing")
+	}
+	return err
+}
+
+// atOnce is the side whose work and completion are one statement.
+const atOnce = "one statement"
+
+// completions compares transactions that complete a key with those that do not, and with single statements that do.
 type completions struct {
 	race
 	URL                   string
@@ -74,12 +90,13 @@ func (in completions) play(ctx context.Context, _ func(any) error) (any, error) 
 		return nil, err
 	}
 	defer claims.Close()
-	run := transaction
+	run, singles := transaction, in.Callers
 	if in.Pipelined {
-		run = pipelinedTransaction
+		run, singles = pipelinedTransaction, 0
 	}
 	answer := string(peers.Result().Body)
-	each := func(ctx context.Context, callers int, leases []string) (peers.Done, error) {
+	type work func(ctx context.Context, pool *pgxpool.Pool, lease, answer string) error
+	each := func(ctx context.Context, callers int, leases []string, run work) (peers.Done, error) {
 		n := int64(len(leases))
 		began := time.Now()
 		err := forEach(ctx, callers, 0, n, func(ctx context.Context, i int64) error {
@@ -88,18 +105,21 @@ func (in completions) play(ctx context.Context, _ func(any) error) (any, error) 
 		return peers.Done{Count: n, PerSecond: float64(n) / time.Since(began).Seconds()}, err
 	}
 	without := func(ctx context.Context, callers int, _ time.Duration) (peers.Done, error) {
-		return each(ctx, callers, make([]string, in.Transactions))
+		return each(ctx, callers, make([]string, in.Transactions), run)
 	}
-	with := func(ctx context.Context, callers int, _ time.Duration) (peers.Done, error) {
-		leases, err := claimMany(ctx, claims, in.Transactions) // before the time is taken
-		if err != nil {
-			return peers.Done{}, err
+	with := func(run work) peers.Peer {
+		return func(ctx context.Context, callers int, _ time.Duration) (peers.Done, error) {
+			leases, err := claimMany(ctx, claims, in.Transactions) // before the time is taken
+			if err != nil {
+				return peers.Done{}, err
+			}
+			return each(ctx, callers, leases, run)
 		}
-		return each(ctx, callers, leases)
 	}
 	read := func(context.Context) (counters, error) { return counters{trips: trips.Load()}, nil }
 	found, err := in.run(ctx, side{name: theirs, peer: without, callers: in.Callers, read: read},
-		side{name: ours, peer: with, callers: in.Callers, read: read})
+		side{name: ours, peer: with(run), callers: in.Callers, read: read},
+		side{name: atOnce, peer: with(oneStatement), callers: singles, read: read})
 	return found, errors.Join(err, expectCompleted(ctx, claims))
 }
 

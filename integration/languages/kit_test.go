@@ -36,14 +36,38 @@ type program struct {
 	command func(t *testing.T, file string) []string
 }
 
-// source returns the path of the program's file.
-func (p program) source(t *testing.T) string {
+// source returns the path of the program's file. With single, the part of it that the page's file statement.* replaces is
+// that file: the work and its completion are one statement.
+func (p program) source(t *testing.T, single bool) string {
 	t.Helper()
-	path, err := filepath.Abs(filepath.Join(p.page, p.file))
+	folder, err := filepath.Abs(p.page)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return path
+	if single {
+		own := filepath.Join(t.TempDir(), p.page)
+		if err := os.CopyFS(own, os.DirFS(folder)); err != nil {
+			t.Fatal(err)
+		}
+		folder = own
+		text := spliced(t, read(t, filepath.Join(folder, p.file)), read(t, filepath.Join(folder, "statement"+filepath.Ext(p.file))))
+		if err := os.WriteFile(filepath.Join(folder, p.file), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return filepath.Join(folder, p.file)
+}
+
+// spliced replaces the part of a program that begins with the first line of another one, and ends with its last line.
+func spliced(t *testing.T, program, part string) string {
+	t.Helper()
+	lines := strings.SplitAfter(strings.TrimSuffix(part, "\n"), "\n")
+	before, rest, begins := strings.Cut(program, "\n"+lines[0])
+	_, after, ends := strings.Cut(rest, "\n"+lines[len(lines)-1]+"\n")
+	if !begins || !ends {
+		t.Fatalf("the program does not have the first and the last line of\n%s", part)
+	}
+	return before + "\n" + part + after
 }
 
 // shop is the database of a program, with the places of crashpoints.sql, and the program behind the proxy.
@@ -54,6 +78,7 @@ type shop struct {
 	app      string   // for the program's role, which has no right to the tables of the keys
 	proxied  string   // for the proxy's role
 	network  *network // between the program and the database
+	single   bool     // the program's work and its completion are one statement
 	service  *servers.Service
 	proxy    *servers.Service
 }
@@ -79,10 +104,11 @@ func newDatabase(t *testing.T) *shop {
 }
 
 // newShop starts the program and the proxy.
-func newShop(t *testing.T, p program) *shop {
+func newShop(t *testing.T, p program, single bool) *shop {
 	t.Helper()
-	command := p.command(t, p.source(t)) // installs what is missing, before the servers start
+	command := p.command(t, p.source(t, single)) // installs what is missing, before the servers start
 	s := newDatabase(t)
+	s.single = single
 	database := s.network.through(s, s.app)
 	s.service = servers.StartService(t, p.page, func(port string) []string {
 		return append(append([]string{"DATABASE_URL=" + database, "PORT=" + port}, command...), port)

@@ -54,11 +54,10 @@ func part(t *testing.T, file string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := shown.FindSubmatch(text)
-	if found == nil {
-		return string(text)
+	part := string(text)
+	if found := shown.FindSubmatch(text); found != nil {
+		part = string(found[1])
 	}
-	part := string(found[1])
 	indent := part[:len(part)-len(strings.TrimLeft(part, " "))]
 	return strings.ReplaceAll("\n"+part, "\n"+indent, "\n")[1:]
 }

@@ -78,7 +78,9 @@ func DoClaim[O Operation](
 		}
 		return retrysafe.Claim{}, fmt.Errorf("claim %s: %w", c.Params.Key, err)
 	}
-	g.Learn(c.Answer.Verdict == retrysafe.Acquired && c.Answer.Record.Attempt == 1)
+	if !c.Params.Again {
+		g.Learn(c.Answer.Verdict == retrysafe.Acquired && c.Answer.Record.Attempt == 1)
+	}
 	c.Answer.Doubted = op.Base().SentAgain
 	return c.Answer, nil
 }

@@ -19,7 +19,7 @@ func (s *Store) Claim(ctx context.Context, p retrysafe.ClaimParams) (retrysafe.C
 	if err != nil {
 		return retrysafe.Claim{}, fmt.Errorf("claim %s: %w", p.Key, err)
 	}
-	if !s.guess.New() {
+	if !s.guess.Inserts(&p) {
 		c.Step = stepFind
 	}
 	return storekit.DoClaim[operation](ctx, s.batcher, &s.guess, c, &c.Claim, func(err error) bool {

@@ -13,7 +13,7 @@ import (
 // known is read first, which writes nothing and waits for no sync.
 func (s *Store) Claim(ctx context.Context, p retrysafe.ClaimParams) (retrysafe.Claim, error) {
 	c := newClaim(s, p)
-	if !s.guess.New() {
+	if !s.guess.Inserts(&p) {
 		c.Step = stepFind
 	}
 	return storekit.DoClaim[operation](ctx, s.batcher, &s.guess, c, &c.Claim, func(err error) bool {

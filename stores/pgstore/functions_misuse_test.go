@@ -103,7 +103,7 @@ func TestMisuseOfFunctions(t *testing.T) {
 // statement by itself, or what the work has written was committed before, or on another connection, and a crash in
 // between would have it done twice. It is accepted after hold, and in one statement together with what is written.
 //
-// Seen to fail with has_written taken out of end_attempt.
+// Seen to fail with has_written taken out of end_attempt, and with pg_current_xact_id_if_assigned taken out of end_http.
 func TestCompleteNeedsATransaction(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)

@@ -102,14 +102,19 @@ type functionMutation struct {
 }
 
 const (
-	holds      = "c.k = l.k AND c.fence = l.fence AND c.owner = l.owner AND c.state = 1"
-	holdsKey   = "c.k = l.k AND c.state = 1"
-	holdsOwner = "c.k = l.k AND c.owner = l.owner AND c.state = 1"
+	holds    = "c.k = l.k AND c.fence = l.fence AND c.owner = l.owner AND c.state = 1"
+	holdsKey = "c.k = l.k AND c.state = 1"
+
+	// in the statement of end_http
+	ends = "AND c.owner = substring(token FROM 33 FOR 32)::uuid\n" +
+		"\t\t\t\tAND c.fence = ('x' || right(token, 16))::bit(64)::bigint AND c.state = 1"
+	endsKey   = "AND c.state = 1"
+	endsOwner = "AND c.owner = substring(token FROM 33 FOR 32)::uuid AND c.state = 1"
 )
 
 var functionMutations = map[string]functionMutation{
-	"complete without fence":             {"end_attempt", []string{holds, holdsOwner}},
-	"complete without fence and owner":   {"end_attempt", []string{holds, holdsKey}},
+	"complete without fence":             {"end_http", []string{ends, endsOwner}},
+	"complete without fence and owner":   {"end_http", []string{ends, endsKey}},
 	"extend without fence and owner":     {"extend", []string{holds, holdsKey}},
 	"release without fence and owner":    {"release", []string{holds, holdsKey}},
 	"checkpoint without fence and owner": {"save_step", []string{holds, holdsKey}},

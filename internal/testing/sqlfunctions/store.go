@@ -25,7 +25,7 @@ type Store struct {
 	// which services may not.
 	Records bool
 	// Results has Complete keep every field of a Result. It calls end_attempt for that, which services may not. Otherwise
-	// answers have the code 200 or 422, and no Meta.
+	// answers have the code 200 or 422 and no Meta, and stay for as long as the claim has said.
 	Results bool
 	// Hold has Complete call hold first, which refuses most of what complete refuses.
 	Hold bool
@@ -206,9 +206,8 @@ func (s *Store) Complete(ctx context.Context, l retrysafe.Lease, r retrysafe.Res
 	if l.Token() == "" {
 		return lost("complete", l)
 	}
-	keep = keep.WithDefaults()
-	query, args := "complete($1, $2::bytea, keep => $3::text::interval)", []any{l.Token(), bytes(r.Body), interval(keep.Replay)}
-	switch {
+	query, args := "complete($1, $2::bytea)", []any{l.Token(), bytes(r.Body)}
+	switch keep = keep.WithDefaults(); {
 	case s.Results:
 		query = "end_attempt($1, 'complete', $2::smallint, $3, $4, $5::bytea, $6::bytea, $7, $8, $9)"
 		args = []any{

@@ -109,14 +109,18 @@ BEGIN
 		HINT = 'The key was never claimed in this database, or its record has expired, or the attempt was given up some time ago. Roll back, and check that service and proxy use the same database and schema.';
 END $$;
 
+-- ended_mark stands for an attempt among those that a transaction has ended.
+CREATE OR REPLACE FUNCTION {{schema}}.ended_mark(k uuid, fence bigint) RETURNS text LANGUAGE sql STABLE
+	RETURN concat(' ', k, ':', fence, ' ');
+
 -- mark_ended notes that this transaction has ended the attempt with that fence. The note goes with the transaction, and
 -- with a savepoint that is rolled back.
 CREATE OR REPLACE FUNCTION {{schema}}.mark_ended(k uuid, fence bigint) RETURNS void LANGUAGE sql
-	RETURN set_config('retrysafe.ended', concat(current_setting('retrysafe.ended', true), ' ', k, ':', fence, ' '), true);
+	RETURN set_config('retrysafe.ended', concat(current_setting('retrysafe.ended', true), {{schema}}.ended_mark(k, fence)), true);
 
 -- ended_here reports whether this transaction has ended the attempt with that fence.
 CREATE OR REPLACE FUNCTION {{schema}}.ended_here(k uuid, fence bigint) RETURNS boolean LANGUAGE sql
-	RETURN position(concat(' ', k, ':', fence, ' ') IN coalesce(current_setting('retrysafe.ended', true), '')) > 0;
+	RETURN position({{schema}}.ended_mark(k, fence) IN coalesce(current_setting('retrysafe.ended', true), '')) > 0;
 
 -- durable has this transaction wait until it is on disk: a role with synchronous_commit = off would lose a claim, a step
 -- or a completion that was acknowledged. Other values are somebody's choice, and stay.
@@ -246,12 +250,49 @@ BEGIN
 	END IF;
 END $$;
 
--- end_http checks and saves the answer of complete and fail.
+-- end_http checks and saves the answer of complete and fail. In the usual case it writes what end_attempt writes in one
+-- statement and calls no other function, because these are most of the cost. The rest, all mistakes among it, it leaves
+-- to the checks and to end_attempt. One reading of the clock finds the partition and is the time of the end, so that
+-- midnight cannot come between.
 CREATE OR REPLACE FUNCTION {{schema}}.end_http(lease text, verb text, new_state smallint, body bytea, code integer, content_type text,
 	headers text[], keep interval) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
-	kept CONSTANT bigint := {{schema}}.micros(keep);
+	time_read CONSTANT bigint := {{schema}}.clock();
+	token text;
+	waiters boolean;
+	mark text;
 BEGIN
+	IF keep IS NULL AND octet_length(body) <= 16777216 AND code / 200 = new_state - 2 -- 200 to 399, or 400 to 599
+		AND length(lease) = 57 AND lease ~ '^v1\.[A-Za-z0-9_-]+$'
+		AND pg_current_xact_id_if_assigned() IS NOT NULL AND current_setting('synchronous_commit') <> 'off'
+		AND to_regclass('{{schema}}.results_' || to_char(date '1970-01-01' + (time_read / 86400000000)::integer, 'YYYYMMDD')) IS NOT NULL THEN
+		token := encode(decode(translate(substring(lease FROM 4), '-_', '+/') || '==', 'base64'), 'hex');
+		WITH ended AS (
+			UPDATE {{schema}}.claims c SET
+				state = new_state, code = end_http.code, omitted = false, ends_at = time_read,
+				sweep_at = CASE WHEN c.sweep_at - (time_read + greatest(c.keep_key, c.keep_audit)) / 60000000 BETWEEN 0 AND 3 THEN c.sweep_at
+					ELSE (time_read + greatest(c.keep_key, c.keep_audit)) / 60000000 END
+			WHERE c.k = left(token, 32)::uuid AND c.owner = substring(token FROM 33 FOR 32)::uuid
+				AND c.fence = ('x' || right(token, 16))::bit(64)::bigint AND c.state = 1 AND c.ends_at + c.keep_key > {{schema}}.clock()
+			RETURNING c.k, c.fence, c.ends_at, c.ends_at + greatest(c.keep_replay, c.keep_audit) AS keep_until, c.waiters
+		), saved AS (
+			INSERT INTO {{schema}}.results (ended_at, k, keep_until, meta, body)
+			SELECT e.ends_at, e.k, e.keep_until,
+				CASE WHEN end_http.content_type = 'application/json' AND end_http.headers = '{}'
+					THEN 'http/1\012Content-Type: application/json\012'::bytea
+					ELSE {{schema}}.http_meta(end_http.content_type, end_http.headers) END,
+				end_http.body
+			FROM ended e
+		)
+		SELECT e.waiters, set_config('retrysafe.ended', concat(current_setting('retrysafe.ended', true), {{schema}}.ended_mark(e.k, e.fence)), true)
+			INTO waiters, mark FROM ended e;
+		IF FOUND THEN
+			IF waiters THEN
+				PERFORM pg_notify({{channel}}, left(token, 32)::uuid::text);
+			END IF;
+			RETURN;
+		END IF;
+	END IF;
 	IF body IS NULL THEN
 		PERFORM {{schema}}.bad_argument('the body is NULL', 'Pass the answer; '''' is an answer without a body.');
 	ELSIF octet_length(body) > 16777216 THEN
@@ -267,7 +308,7 @@ BEGIN
 		PERFORM {{schema}}.bad_argument('keep is not positive', 'Say how long retries get the answer, such as ''24 hours''.');
 	END IF;
 	PERFORM {{schema}}.end_attempt(lease, verb, new_state, code, false, {{schema}}.http_meta(content_type, headers), body,
-		kept, NULL, NULL);
+		{{schema}}.micros(keep), NULL, NULL);
 END $$;
 
 -- complete ends the attempt of a lease with a success that every retry gets, in the caller's transaction: it is there if

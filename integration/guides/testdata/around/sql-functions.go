@@ -1,0 +1,4 @@
+package around
+
+var pool *pgxpool.Pool
+var lease, customer string
