@@ -129,7 +129,7 @@ func TestScopesAreFound(t *testing.T) {
 
 // Pages by scope show each record once, in order, whatever the blocks are, and also if many have the same first fence.
 //
-// Seen to fail with row_number instead of rank in index_scopes.sql, and without "c.first_fence DESC" in the order.
+// Seen to fail with "row_number" instead of rank in index_scopes.sql, and without "c.first_fence DESC" in the order.
 func TestPagesOfScopes(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
