@@ -97,9 +97,9 @@ lint: $(LINTER) ## vet everything and run the linters (building them takes minut
 fmt: $(LINTER) ## format the code
 	@for m in $(MODULES); do (cd $$m && GOWORK=off $(CURDIR)/$(LINTER) fmt ./...); done
 
-$(LINTER): tools.mod tools.sum
+$(LINTER): .ci/linter .golangci.yml tools.mod tools.sum
 	@echo "building golangci-lint, once"
-	@$(RELEASED) GOWORK=off go build -modfile=tools.mod -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	@$(RELEASED) .ci/linter $@
 
 proto: ## generate code from the .proto files of tests and examples (needs protoc)
 	@for p in google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.12 google.golang.org/grpc/cmd/protoc-gen-go-grpc@v1.6.1 \
