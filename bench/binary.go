@@ -7,29 +7,11 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/retrysafe/retrysafe/bench/child"
 	"github.com/retrysafe/retrysafe/bench/loopback"
 )
-
-// buildBinary builds the command from the sources in this repository.
-func buildBinary(ctx context.Context, dir string) (string, error) {
-	root, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/retrysafe/retrysafe").Output()
-	if err != nil {
-		return "", fmt.Errorf("find the sources (run the benchmark from inside the repository): %w", err)
-	}
-	binary := filepath.Join(dir, "retrysafe")
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", binary, ".") // as releases are built
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	build.Dir = filepath.Join(strings.TrimSpace(string(root)), "cmd", "retrysafe")
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build cmd/retrysafe: %w\n%s", err, out)
-	}
-	return binary, nil
-}
 
 // binary runs `retrysafe proxy`. An empty Config is none.
 type binary struct{ Binary, Upstream, Store, Config, Log string }

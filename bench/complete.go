@@ -14,6 +14,7 @@ import (
 
 	"github.com/retrysafe/retrysafe/bench/figure"
 	"github.com/retrysafe/retrysafe/bench/peers"
+	real "github.com/retrysafe/retrysafe/internal/testing/servers"
 )
 
 // Goal 14: what it costs that a service completes its key inside its own transaction. A transaction with complete
@@ -96,7 +97,7 @@ const completedRoutes = `routes:
 // compareRoutes compares a route whose service completes with an ordinary one, both of one proxy in front of one
 // service.
 func compareRoutes(ctx context.Context, r *run, pg *pgServer) (err error) {
-	command, err := buildBinary(ctx, r.dir)
+	command, err := real.Retrysafe()
 	if err != nil {
 		return err
 	}

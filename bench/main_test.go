@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe/bench/figure"
+	real "github.com/retrysafe/retrysafe/internal/testing/servers"
 )
 
 // TestMain runs a role when a test starts this program again.
@@ -171,7 +172,7 @@ func TestAGoalThatFailsDoesNotStopTheOthers(t *testing.T) {
 //
 // Seen to fail with bench's Restate SDK imported in cmd/retrysafe.
 func TestTheBinaryIsSmall(t *testing.T) {
-	binary, err := buildBinary(t.Context(), t.TempDir())
+	binary, err := real.Retrysafe()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/retrysafe/retrysafe/bench/figure"
 	"github.com/retrysafe/retrysafe/bench/load"
 	"github.com/retrysafe/retrysafe/bench/peers/restate"
+	real "github.com/retrysafe/retrysafe/internal/testing/servers"
 )
 
 // Goal 8: the proxy with a SQLite file next to Restate's ingress, both with idempotency keys, as separate processes
@@ -22,7 +23,7 @@ func restateGoal(ctx context.Context, r *run) error {
 	if err != nil {
 		return err
 	}
-	binary, err := buildBinary(ctx, r.dir)
+	binary, err := real.Retrysafe()
 	if err != nil {
 		return err
 	}

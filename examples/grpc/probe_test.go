@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"net"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	pb "github.com/retrysafe/retrysafe/examples/internal/paymentspb"
+	"github.com/retrysafe/retrysafe/internal/testing/servers"
 	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
@@ -21,7 +21,11 @@ import (
 // the probe reports that retries pay twice. Seen to fail with request_id written into the request, and with the
 // amount taken for the identity.
 func TestADraftedRecipeIsPlayed(t *testing.T) {
-	command, b := build(t), new(bank)
+	command, err := servers.Retrysafe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := new(bank)
 	guard := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{})
 	t.Cleanup(func() { _ = guard.Shutdown(context.Background()) })
 	guarded, bare := serveOn(t, newServer(guard, b)), serveOn(t, withoutGuard(b))
@@ -55,19 +59,6 @@ func TestADraftedRecipeIsPlayed(t *testing.T) {
 			t.Errorf("%s: nothing was paid", c.name)
 		}
 	}
-}
-
-// build builds the command of this repository.
-func build(t *testing.T) (path string) {
-	t.Helper()
-	path = filepath.Join(t.TempDir(), "retrysafe")
-	compile := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", path, ".") // as releases are built
-	compile.Env = append(os.Environ(), "CGO_ENABLED=0")
-	compile.Dir = filepath.Join("..", "..", "cmd", "retrysafe")
-	if out, err := compile.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	return path
 }
 
 // withoutGuard returns the server of newServer without the guard.

@@ -25,7 +25,7 @@ func Build(pkg string) (program string, err error) {
 		return "", err
 	}
 	defer lock.Close()
-	build := exec.Command("go", "build", "-trimpath", "-o", program, pkg)
+	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", program, pkg)
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("servers: go build %s: %w", pkg, explained(err, out))

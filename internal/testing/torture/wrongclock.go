@@ -76,7 +76,8 @@ func buildWithWrongClock(t *testing.T) (path string) {
 	}
 	write(t, filepath.Join(dir, "overlay.json"), string(overlay))
 	path = filepath.Join(dir, "wrong.test")
-	build := exec.Command("go", "test", "-c", "-race", "-overlay", filepath.Join(dir, "overlay.json"), "-o", path, ".")
+	build := exec.Command("go", "test", "-c", "-race", "-ldflags=-s -w", "-overlay", filepath.Join(dir, "overlay.json"),
+		"-o", path, ".")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, bytes.TrimSpace(out))
 	}
