@@ -55,7 +55,7 @@ drivers: # end-to-end tests
 tidy: ## check that every module is tidy, and that go doc changes no file; that users can build them is a test of internal/release
 	@before=$$(cksum <go.work.sum); go list -m all >/dev/null; [ "$$before" = "$$(cksum <go.work.sum)" ] || \
 		{ echo "go.work.sum did not fit the modules: go commands have rewritten it, commit it"; exit 1; }
-	@failed=0; for m in $(MODULES); do (cd $$m && GOWORK=off go mod tidy -diff) || { echo "in $$m: run go mod tidy there"; failed=1; }; done; exit $$failed
+	@printf '%s\n' $(MODULES) | GOWORK=off xargs -P 4 -I{} sh -c 'cd {} && go mod tidy -diff || { echo "in {}: run go mod tidy there"; exit 1; }'
 
 # Without the race detector, which the same tests have had with the installed version: it doubles what is compiled anew.
 test-newest: ## test-core with the newest version of Go, which the go command downloads
