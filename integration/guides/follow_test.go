@@ -76,7 +76,8 @@ func newMachine(t *testing.T) machine {
 	if err := os.Symlink(servers.PythonWith(t, "psycopg"), filepath.Join(programs, "python3")); err != nil {
 		t.Fatal(err)
 	}
-	pack := exec.CommandContext(t.Context(), "make", "-s", "-C", "../..", "pack", "DIR="+packed)
+	// With the version of internal/release's tests, which have compiled the same packages.
+	pack := exec.CommandContext(t.Context(), "make", "-s", "-C", "../..", "pack", "DIR="+packed, "VERSION=v0.0.1-test")
 	if out, err := pack.CombinedOutput(); err != nil {
 		t.Fatalf("make pack: %v\n%s", err, out)
 	}
@@ -91,7 +92,7 @@ func newMachine(t *testing.T) machine {
 		"PATH=" + filepath.Join(home, "go", "bin") + ":" + programs + ":" + os.Getenv("PATH"),
 		"GOPROXY=" + strings.Join(proxies, ","), "GOSUMDB=off", "GOWORK=off", "GOTOOLCHAIN=local",
 		"GOFLAGS=-trimpath -modcacherw",
-		"CGO_ENABLED=0", // as in the tests of internal/release, so that one build serves both
+		"CGO_ENABLED=0", // as in the tests of internal/release
 		"GOCACHE=" + goEnv(t, "GOCACHE"), "TMPDIR=" + t.TempDir(), "LC_ALL=C",
 	}}
 }
