@@ -24,10 +24,10 @@ SORTED   := awk -v longest='$(LONGEST)' '$$0 ~ longest {print; next} {rest = res
 
 CORE      = . ./client/... ./httpkey ./httpsafe/... ./stores/... ./proxy
 
-RELEASED := CGO_ENABLED=0 GOFLAGS=-trimpath
-
-# Tests and linters run with the version of Go that is installed, the lowest that go.mod files admit; test-newest with this.
+# Tests with the race detector run with the version of Go that is installed, the lowest that go.mod files admit. All others,
+# the linters and test-newest run with the newest one, and share what it has compiled.
 NEWEST_GO := go1.27.4
+RELEASED  := GOTOOLCHAIN=$(NEWEST_GO) CGO_ENABLED=0 GOFLAGS=-trimpath
 LINTER    := $(BIN)/golangci-lint
 
 help: ## list the targets
@@ -40,7 +40,7 @@ test-core: ## the library without servers: the engine, its stores in memory, the
 
 # A test that needs a server waits until it is installed, or installs it, or says what to install. This saves it the wait.
 servers: # install the servers that tests need, in the background
-	@CGO_ENABLED=0 go run -trimpath ./internal/testing/servers/install >/dev/null 2>&1 &
+	@$(RELEASED) go run ./internal/testing/servers/install >/dev/null 2>&1 &
 
 # Without vet, which lint does. Not from the cache, which does not see that a test reads the pages and runs the programs of
 # other modules. As many packages at a time as there are cores: with more, the probe's cases come too late to be judged.
@@ -59,7 +59,7 @@ tidy: ## check that every module is tidy, and that go doc changes no file; that 
 
 # Without the race detector, which the same tests have had with the installed version: it doubles what is compiled anew.
 test-newest: ## test-core with the newest version of Go, which the go command downloads
-	GOTOOLCHAIN=$(NEWEST_GO) $(RELEASED) go test -vet=off $(TESTFLAGS) $(CORE)
+	$(RELEASED) go test -vet=off $(TESTFLAGS) $(CORE)
 
 mutate: ## break the reference store on purpose, one line at a time: every break must be noticed
 	go run ./internal/testing/mutate

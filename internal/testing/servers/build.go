@@ -1,27 +1,34 @@
 package servers
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
+	"slices"
 	"syscall"
 )
 
-// buildTool builds the tool that a go.mod names, and returns its path in Go's build cache. Processes that need a tool
-// at the same time wait for the first one to build it.
+// buildTool builds the tool that a go.mod names, once per machine, and returns its path. Processes that need a tool at
+// the same time wait for the first one to build it.
 func buildTool(name string, mod, sum []byte) (string, error) {
 	cache, err := cacheDir()
 	if err != nil {
 		return "", err
 	}
-	lock, err := openLocked(filepath.Join(cache, name+".lock"))
+	digest := sha256.Sum256(slices.Concat(mod, sum))
+	program := filepath.Join(cache, name+"-"+hex.EncodeToString(digest[:6]))
+	lock, err := openLocked(program + ".lock")
 	if err != nil {
 		return "", err
 	}
 	defer lock.Close()
+	if _, err := os.Stat(program); err == nil {
+		return program, nil
+	}
 	dir, err := os.MkdirTemp("", "retrysafe-build-")
 	if err != nil {
 		return "", err
@@ -32,18 +39,13 @@ func buildTool(name string, mod, sum []byte) (string, error) {
 		os.WriteFile(filepath.Join(dir, "go.sum"), sum, 0o600)); err != nil {
 		return "", err
 	}
-	cmd := exec.Command("go", "tool", "-n", name)
+	cmd := exec.Command("go", "build", "-ldflags=-s -w", "-o", program+".unfinished", "tool")
 	// With the packages of the standard library that tests have compiled for the command.
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOWORK=off", "GOFLAGS=-trimpath", "CGO_ENABLED=0")
-	out, err := cmd.Output()
-	if err != nil {
-		var failed *exec.ExitError
-		if errors.As(err, &failed) {
-			err = explained(err, failed.Stderr)
-		}
-		return "", fmt.Errorf("servers: build %s: %w", name, err)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("servers: build %s: %w", name, explained(err, out))
 	}
-	return strings.TrimSpace(string(out)), nil
+	return program, os.Rename(program+".unfinished", program)
 }
 
 func copyProgram(from, to string) error {

@@ -60,7 +60,7 @@ func (n *NATS) configure(o NATSOptions) error {
 		return err
 	}
 	in := func(name string) string { return filepath.Join(n.folder.path, name) }
-	// The account of the server may not have access to the build cache.
+	// The account of the server may not have access to the user's folders.
 	if err := copyProgram(built, in("nats-server")); err != nil {
 		return err
 	}

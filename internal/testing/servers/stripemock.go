@@ -36,7 +36,7 @@ func (s *StripeMock) configure() error {
 	if err != nil {
 		return err
 	}
-	// The account of the server may not have access to the build cache.
+	// The account of the server may not have access to the user's folders.
 	program := filepath.Join(s.folder.path, "stripe-mock")
 	s.command, s.stop, s.ready = []string{program, "-http-addr", s.address(), "-https-addr", "127.0.0.1:0"},
 		syscall.SIGTERM, answers(s.URL()+"/v1/charges", "Authorization", "Bearer sk_test_ready")
