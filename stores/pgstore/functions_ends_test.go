@@ -64,7 +64,16 @@ func TestUsualAnswersTakeOneStatement(t *testing.T) {
 	claim := func() string {
 		return one[string](t, s.pool, "SELECT lease FROM retrysafe.claim('', gen_random_uuid()::text)")
 	}
-	last := claim()
+	last, taken := claim(), one[string](t, s.pool, "SELECT lease FROM retrysafe.claim('', 'taken')")
+	const mine = "SELECT lease FROM retrysafe.claim('', 'mine', owner => '00000000-0000-4000-8000-000000000001')"
+	before := one[string](t, s.pool, mine)
+	for text, lease := range map[string]string{"SELECT retrysafe.extend($1, '0')": taken, "SELECT retrysafe.release($1)": before} {
+		if err := inBlock(t, s.pool, text, lease); err != nil {
+			t.Fatal(err)
+		}
+	}
+	next, after := one[string](t, s.pool, "SELECT lease FROM retrysafe.claim('', 'taken', take_over => true)"), one[string](t, s.pool, mine)
+	expired := one[string](t, s.pool, "SELECT lease FROM retrysafe.claim('', 'expired', lease_for => '1 us', keep => '1 us')")
 	for _, c := range []struct{ call, lease, state string }{
 		{"complete($1, '{}', 201)", claim(), ""},
 		{"complete($1, '{}'::jsonb)", claim(), ""},
@@ -72,6 +81,12 @@ func TestUsualAnswersTakeOneStatement(t *testing.T) {
 		{"complete($1, '', headers => ARRAY['A: b'])", claim(), ""},
 		{"fail($1, '{}')", claim(), ""},
 		{"fail($1, '{}'::jsonb, 599)", claim(), ""},
+		{"complete($1, '')", taken, "RSEND"},  // another owner has the key
+		{"complete($1, '')", before, "RSEND"}, // the same owner has claimed it again
+		{"complete($1, '')", expired, "RSEND"},
+		{"complete($1, '')", next, ""},
+		{"complete($1, '')", next, "RSEND"},
+		{"complete($1, '')", after, ""},
 		{"complete($1, '', keep => '1 hour')", claim(), "RSEND"},
 		{"complete($1, '')", retrysafe.Lease{Key: retrysafe.Key{ID: "never"}, Owner: retrysafe.NewOwner(), Fence: 1}.Token(), "RSEND"},
 		{"complete($1, '')", "v1.", "RSEND"},
