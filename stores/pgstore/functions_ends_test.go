@@ -24,7 +24,7 @@ func storedOf(t *testing.T, s *Store, id string) string {
 // With a keep that is as long as that of the claim end_http calls end_attempt.
 //
 // Seen to fail with greatest(c.keep_replay, c.keep_audit) changed to c.keep_replay in the statement of end_http, with another
-// code there, with the blank left out of its Content-Type, and with time_read + 1000000 as the time of the end.
+// code there, with the blank left out of its Content-Type, and with time_read + 120000000 as the time of the end.
 func TestUsualAnswersAreStoredLikeOthers(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
@@ -50,10 +50,11 @@ func TestUsualAnswersAreStoredLikeOthers(t *testing.T) {
 	}
 }
 
-// A usual answer is written by end_http itself, and its record by an update that touches no index; whatever is not usual,
-// such as a key that another attempt holds, goes to end_attempt. end_attempt stops working in this test.
+// A usual answer is written by end_http itself. Whatever is not usual, such as a key that another attempt holds or a record
+// that has expired, is left to end_attempt, which stops working in this test.
 //
-// Seen to fail with each condition of end_http's first IF made false, and with a sweep_at there that always changes.
+// Seen to fail with each condition of end_http's first IF, and each of its WHERE but the owner, taken out; and with the IF
+// never true. Another owner has another fence.
 func TestUsualAnswersTakeOneStatement(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
