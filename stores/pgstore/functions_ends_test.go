@@ -24,7 +24,7 @@ func storedOf(t *testing.T, s *Store, id string) string {
 // With a keep that is as long as that of the claim end_http calls end_attempt.
 //
 // Seen to fail with greatest(c.keep_replay, c.keep_audit) changed to c.keep_replay in the statement of end_http, with another
-// code there, with the blank left out of its Content-Type, and with time_read + 1000000 as the time of the end.
+// code there, with the blank left out of its Content-Type, and with time_read + 120000000 as the time of the end.
 func TestUsualAnswersAreStoredLikeOthers(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
@@ -50,10 +50,11 @@ func TestUsualAnswersAreStoredLikeOthers(t *testing.T) {
 	}
 }
 
-// A usual answer is written by end_http itself, and its record by an update that touches no index; whatever is not usual,
-// such as a key that another attempt holds, goes to end_attempt. end_attempt stops working in this test.
+// A usual answer is written by end_http itself. Whatever is not usual, such as a key that another attempt holds or a record
+// that has expired, is left to end_attempt, which stops working in this test.
 //
-// Seen to fail with each condition of end_http's first IF made false, and with a sweep_at there that always changes.
+// Seen to fail with each condition of end_http's first IF, and each of its WHERE but the owner, taken out; and with the IF
+// never true. Another owner has another fence.
 func TestUsualAnswersTakeOneStatement(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
@@ -64,7 +65,16 @@ func TestUsualAnswersTakeOneStatement(t *testing.T) {
 	claim := func() string {
 		return one[string](t, s.pool, "SELECT lease FROM retrysafe.claim('', gen_random_uuid()::text)")
 	}
-	last := claim()
+	last, taken := claim(), one[string](t, s.pool, "SELECT lease FROM retrysafe.claim('', 'taken')")
+	const mine = "SELECT lease FROM retrysafe.claim('', 'mine', owner => '00000000-0000-4000-8000-000000000001')"
+	before := one[string](t, s.pool, mine)
+	for text, lease := range map[string]string{"SELECT retrysafe.extend($1, '0')": taken, "SELECT retrysafe.release($1)": before} {
+		if err := inBlock(t, s.pool, text, lease); err != nil {
+			t.Fatal(err)
+		}
+	}
+	next, after := one[string](t, s.pool, "SELECT lease FROM retrysafe.claim('', 'taken', take_over => true)"), one[string](t, s.pool, mine)
+	expired := one[string](t, s.pool, "SELECT lease FROM retrysafe.claim('', 'expired', lease_for => '1 us', keep => '1 us')")
 	for _, c := range []struct{ call, lease, state string }{
 		{"complete($1, '{}', 201)", claim(), ""},
 		{"complete($1, '{}'::jsonb)", claim(), ""},
@@ -72,6 +82,12 @@ func TestUsualAnswersTakeOneStatement(t *testing.T) {
 		{"complete($1, '', headers => ARRAY['A: b'])", claim(), ""},
 		{"fail($1, '{}')", claim(), ""},
 		{"fail($1, '{}'::jsonb, 599)", claim(), ""},
+		{"complete($1, '')", taken, "RSEND"},  // another owner has the key
+		{"complete($1, '')", before, "RSEND"}, // the same owner has claimed it again
+		{"complete($1, '')", expired, "RSEND"},
+		{"complete($1, '')", next, ""},
+		{"complete($1, '')", next, "RSEND"},
+		{"complete($1, '')", after, ""},
 		{"complete($1, '', keep => '1 hour')", claim(), "RSEND"},
 		{"complete($1, '')", retrysafe.Lease{Key: retrysafe.Key{ID: "never"}, Owner: retrysafe.NewOwner(), Fence: 1}.Token(), "RSEND"},
 		{"complete($1, '')", "v1.", "RSEND"},

@@ -161,7 +161,7 @@ func TestMigrationsStay(t *testing.T) {
 		"migrations/006_tags.sql":               "8957cca1600efb74",
 		"migrations/007_states.sql":             "685259d14ae7d8a0",
 		"migrations/009_one_statement.sql":      "c27f273a70c9acd3",
-		"migrations/functions.sql of version 8": "9107e26d7932489f",
+		"migrations/functions.sql of version 8": "96b77999bb499df9",
 	})
 }
 

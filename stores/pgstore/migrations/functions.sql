@@ -109,18 +109,14 @@ BEGIN
 		HINT = 'The key was never claimed in this database, or its record has expired, or the attempt was given up some time ago. Roll back, and check that service and proxy use the same database and schema.';
 END $$;
 
--- ended_mark stands for an attempt among those that a transaction has ended.
-CREATE OR REPLACE FUNCTION {{schema}}.ended_mark(k uuid, fence bigint) RETURNS text LANGUAGE sql STABLE
-	RETURN concat(' ', k, ':', fence, ' ');
-
 -- mark_ended notes that this transaction has ended the attempt with that fence. The note goes with the transaction, and
 -- with a savepoint that is rolled back.
 CREATE OR REPLACE FUNCTION {{schema}}.mark_ended(k uuid, fence bigint) RETURNS void LANGUAGE sql
-	RETURN set_config('retrysafe.ended', concat(current_setting('retrysafe.ended', true), {{schema}}.ended_mark(k, fence)), true);
+	RETURN set_config('retrysafe.ended', concat(current_setting('retrysafe.ended', true), ' ', k, ':', fence, ' '), true);
 
 -- ended_here reports whether this transaction has ended the attempt with that fence.
 CREATE OR REPLACE FUNCTION {{schema}}.ended_here(k uuid, fence bigint) RETURNS boolean LANGUAGE sql
-	RETURN position({{schema}}.ended_mark(k, fence) IN coalesce(current_setting('retrysafe.ended', true), '')) > 0;
+	RETURN position(concat(' ', k, ':', fence, ' ') IN coalesce(current_setting('retrysafe.ended', true), '')) > 0;
 
 -- durable has this transaction wait until it is on disk: a role with synchronous_commit = off would lose a claim, a step
 -- or a completion that was acknowledged. Other values are somebody's choice, and stay.
@@ -284,8 +280,8 @@ BEGIN
 				end_http.body
 			FROM ended e
 		)
-		SELECT e.waiters, set_config('retrysafe.ended', concat(current_setting('retrysafe.ended', true), {{schema}}.ended_mark(e.k, e.fence)), true)
-			INTO waiters, mark FROM ended e;
+		SELECT e.waiters, set_config('retrysafe.ended', concat(current_setting('retrysafe.ended', true), ' ', e.k, ':', e.fence, ' '), true)
+			INTO waiters, mark FROM ended e; -- the mark is that of mark_ended
 		IF FOUND THEN
 			IF waiters THEN
 				PERFORM pg_notify({{channel}}, left(token, 32)::uuid::text);
