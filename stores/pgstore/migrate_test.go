@@ -160,7 +160,8 @@ func TestMigrationsStay(t *testing.T) {
 		"migrations/005_spellings.sql":          "8c2d3f6cf175dbd0",
 		"migrations/006_tags.sql":               "8957cca1600efb74",
 		"migrations/007_states.sql":             "685259d14ae7d8a0",
-		"migrations/functions.sql of version 7": "b001b42b780eba2b",
+		"migrations/008_scopes.sql":             "91fc75a2e52ad2dd",
+		"migrations/functions.sql of version 8": "b001b42b780eba2b",
 	})
 }
 
