@@ -105,7 +105,7 @@ func inState(state retrysafe.State) retrysafe.FindParams {
 // completed since. The scopes of a block go when their records are gone, and blocks without records do. What was missed is
 // added.
 //
-// Seen to fail with each half of search left out, and with each case of review left out.
+// Seen to fail with the blocks left out of search, and with each case of review left out.
 func TestScopesAreFound(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
@@ -156,8 +156,8 @@ func TestScopesAreFound(t *testing.T) {
 // A record is found by its state whatever becomes of it, before the sweep that gives it a row, between two, and after.
 // What a program of an earlier version has run again is found when its time is looked at again.
 //
-// Seen to fail with the row of reopen left out, with each tag of findByState left out, with CompactFunc left out there, with
-// indexEnded giving failures no row, and without indexAgain.
+// Seen to fail with the new records left out of search, with the row of reopen left out, with indexEnded giving failures no
+// row, and without indexAgain.
 func TestStatesAreFound(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
@@ -239,7 +239,7 @@ func TestLateCommitIsFound(t *testing.T) {
 	acquireIn(t, s, "other", "other")
 	indexNow(t, s, 3)
 	wantFound(t, s, "before the commit", inScope("late"), "")
-	age := func() {
+	review := func() {
 		t.Helper()
 		err := s.with(t.Context(), func(c *conn) error {
 			_, _, err := s.review(t.Context(), c, 0, 1<<62)
@@ -249,7 +249,7 @@ func TestLateCommitIsFound(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	age()
+	review()
 	if err := tx.Commit(); err != nil {
 		t.Fatal(err)
 	}
@@ -262,8 +262,6 @@ func TestLateCommitIsFound(t *testing.T) {
 
 // Pages by scope and by state show each record once, in order, whatever part of the records is in blocks, and also if many
 // have the same first fence.
-//
-// Seen to fail with "to" as the first fence of the last record in next, so that records with the same one were left out.
 func TestPagesOfSearches(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
@@ -335,7 +333,7 @@ func TestPagesOfSearches(t *testing.T) {
 
 // After the clock was set back, blocks of the time that comes again are made anew: each record is found once.
 //
-// Seen to fail with trim_blocks.sql left out, and with indexed left as it was.
+// Seen to fail with indexed left as it was.
 func TestClockSetBack(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)

@@ -22,8 +22,8 @@ import (
 // Sweeps keep the indexes of states and scopes. A search by these reads all records that no sweep has looked at yet: those
 // of the last minutes, or all there are if there was no sweep.
 //
-// For MinAge it begins with records that arrived a day after that age. It misses one whose key had a fence that was
-// further ahead of the server's clock, because that was set back by more than a day.
+// For MinAge it begins with records that arrived an hour after that age. It misses one whose key had a fence that was
+// further ahead of the server's clock, because that was set back by more than an hour.
 func (s *Store) Find(ctx context.Context, p retrysafe.FindParams) (found []retrysafe.Record, err error) {
 	p.ListParams = storekit.ListParams(p.ListParams)
 	err = s.read(ctx, func(c *conn) error {
@@ -99,7 +99,7 @@ type search struct {
 }
 
 // skew is how far fences may be ahead of the clock.
-const skew = 24 * time.Hour
+const skew = time.Hour
 
 func newSearch(p retrysafe.FindParams) search {
 	b := search{

@@ -169,7 +169,8 @@ func TestMigrationsStayAsTheyAre(t *testing.T) {
 		"migrations/003_repairs.sql":             "a472f9d540e19a99",
 		"migrations/004_interrupts.sql":          "094b62734d9c9408",
 		"migrations/005_find.sql":                "9521c50c98e3017a",
-		"migrations/procedures.sql of version 5": "c67c591426a9ad92",
+		"migrations/006_blocks.sql":              "a18a45fed73282c4",
+		"migrations/procedures.sql of version 6": "c67c591426a9ad92",
 	})
 }
 

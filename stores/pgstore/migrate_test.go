@@ -160,8 +160,9 @@ func TestMigrationsStay(t *testing.T) {
 		"migrations/005_spellings.sql":          "8c2d3f6cf175dbd0",
 		"migrations/006_tags.sql":               "8957cca1600efb74",
 		"migrations/007_states.sql":             "685259d14ae7d8a0",
+		"migrations/008_scopes.sql":             "91fc75a2e52ad2dd",
 		"migrations/009_one_statement.sql":      "c27f273a70c9acd3",
-		"migrations/functions.sql of version 8": "96b77999bb499df9",
+		"migrations/functions.sql of version 9": "96b77999bb499df9",
 	})
 }
 

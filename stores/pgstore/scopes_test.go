@@ -87,8 +87,8 @@ func wantScope(t testing.TB, s *Store, what, scope, want string) {
 // A record is found by its scope before a sweep has put it into a block and after that, whatever becomes of it, and also if
 // it was claimed since: a search reads what is newer than the blocks.
 //
-// Seen to fail with search_recent.sql left out of searchByScope, with "n.first_fence > b.first_fence" without the part of
-// the last block ($8) in search_by_scope.sql, and with the last block's records left out of index_scopes.sql.
+// Seen to fail with search_recent.sql left out of searchByScope, and in index_scopes.sql with the last block's records left
+// out, and with its scopes.
 func TestScopesAreFound(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)

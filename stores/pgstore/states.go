@@ -76,7 +76,7 @@ func (s *Store) statesPiece(ctx context.Context, text string, args []any, to ...
 	began, p := time.Now(), new(pgx.Batch)
 	p.Queue(s.sql.plannerSettings, nil)
 	p.Queue(s.sql.lockProgress)
-	if text == s.sql.indexScopes {
+	if text == s.sql.indexScopes { // which sees only then that blocks are gone
 		p.Queue(s.sql.trimBlocks)
 	}
 	p.Queue(text, args...).QueryRow(func(row pgx.Row) error { return row.Scan(to...) })

@@ -49,8 +49,7 @@ func expectBlocks(t testing.TB, s *Store, what, want string) {
 // A record is found by its scope and by its ID before a sweep has put it into a block and after that, and also if it was
 // claimed and completed since. The rows of a scope go when its records are gone, and so do blocks without records.
 //
-// Seen to fail with each of the two searches by a scope and by an ID left out, with drop_scopes, drop_block_hashes and
-// drop_block left out, and with hashes not added to those that are there in add_block_hashes.sql.
+// Seen to fail with each of the two searches by a scope and by an ID left out, and with nothing dropped in drop_scopes.sql.
 func TestBlocks(t *testing.T) {
 	s := openTest(t)
 	expect := func(what, scope string, want ...string) {
