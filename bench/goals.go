@@ -35,23 +35,37 @@ func goals() []goal {
 			map[int]float64{1: 0.65, 16: 0.55, 64: 0.40, 256: 0.22}), writer},
 		{3, "sweeping", sweepGoal, "sweeps and claims take turns at the one writer"},
 		{4, "a million records: reopening after SIGKILL, and memory", reopenGoal, ""},
-		{5, "the middleware beside a bare handler, and fiber's", middlewareGoal,
-			"a key has a lease, a fence and a fingerprint here, and fiber looks it up in a map"},
+		{
+			5, "the middleware beside a bare handler, and fiber's", middlewareGoal,
+			"a key has a lease, a fence and a fingerprint here, and fiber looks it up in a map",
+		},
 		{6, "heartbeats", heartbeatGoal, ""},
-		{7, "the proxy beside a plain reverse proxy", proxyGoal,
-			"the proxy reads a whole answer before it passes it on, so that an interrupted one is not kept, and saves it"},
-		{8, "the proxy and its store beside Restate", restateGoal,
-			"repetitions are on both sides of the target; a fresh request takes as much CPU for SQLite as for the proxy"},
-		{9, "the PostgreSQL store beside pgbench and DBOS", pgGoal,
-			"1 caller: a Go process that waits for a socket is woken on another CPU; 1024: both CPUs are busy on both sides"},
+		{
+			7, "the proxy beside a plain reverse proxy", proxyGoal,
+			"the proxy reads a whole answer before it passes it on, so that an interrupted one is not kept, and saves it",
+		},
+		{
+			8, "the proxy and its store beside Restate", restateGoal,
+			"repetitions are on both sides of the target; a fresh request takes as much CPU for SQLite as for the proxy",
+		},
+		{
+			9, "the PostgreSQL store beside pgbench and DBOS", pgGoal,
+			"1 caller: a Go process that waits for a socket is woken on another CPU; 1024: both CPUs are busy on both sides",
+		},
 		{10, "the Redis store beside redis-benchmark and three unsafe commands", redisGoal, ""},
 		{12, "a claim among millions of records, each store", latencyGoal, ""},
-		{14, "completing a key inside the service's own transaction", completeGoal,
-			"a function in PL/pgSQL checks the lease and writes two rows where the other side writes one"},
-		{15, "relays of an outbox beside a flag and a lock", outboxGoal,
-			"a lease takes two updates where a flag takes one, so that nothing is locked while a message is being sent"},
+		{
+			14, "completing a key inside the service's own transaction", completeGoal,
+			"a function in PL/pgSQL checks the lease and writes two rows where the other side writes one",
+		},
+		{
+			15, "relays of an outbox beside a flag and a lock", outboxGoal,
+			"a lease takes two updates where a flag takes one, so that nothing is locked while a message is being sent",
+		},
 		{16, "mysqlstore beside its two plain statements", mysqlGoal, ""},
-		{17, "an inbox beside plain INSERTs and Restate", inboxGoal,
-			"on a busy machine: four processes of the server save for all callers, and get less CPU than one for each"},
+		{
+			17, "an inbox beside plain INSERTs and Restate", inboxGoal,
+			"on a busy machine: four processes of the server save for all callers, and get less CPU than one for each",
+		},
 	}
 }
