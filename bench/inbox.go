@@ -70,7 +70,7 @@ func inboxPostgres(ctx context.Context, r *run) (err error) {
 	if r.profiled != 0 {
 		return nil
 	}
-	in := delivering{URL: s.url(), Rounds: r.rounds(5, 2), Requests: 10_000, Callers: 16}
+	in := delivering{URL: s.url(), Rounds: r.rounds(5, 2), Requests: 4_000, Callers: 16}
 	if r.quick {
 		in.Requests = 2_000
 	}

@@ -129,7 +129,7 @@ func (idle) Ran() int           { return 0 }
 // Seen to fail with the replacement taken out of fail.
 func TestResultsNameNoPathOfTheMachine(t *testing.T) {
 	r := &run{log: io.Discard, began: time.Now(), dir: t.TempDir(), Machine: thisMachine()}
-	r.try(t.Context(), goal{3, "broken", func(context.Context, *run) error {
+	r.try(t.Context(), goal{number: 3, measure: func(context.Context, *run) error {
 		_, err := os.Open(filepath.Join(r.dir, "absent"))
 		return err
 	}})
@@ -161,7 +161,7 @@ func TestResultsNameNoPathOfTheMachine(t *testing.T) {
 func TestAGoalThatFailsDoesNotStopTheOthers(t *testing.T) {
 	var log, out strings.Builder
 	r := &run{log: &log, began: time.Now(), dir: t.TempDir()}
-	r.try(context.Background(), goal{3, "broken", func(context.Context, *run) error { return os.ErrNotExist }})
+	r.try(context.Background(), goal{number: 3, measure: func(context.Context, *run) error { return os.ErrNotExist }})
 	writeReport(&out, r)
 	if !strings.Contains(out.String(), "Goal 3 was not measured: file does not exist") {
 		t.Errorf("the report does not tell of the failure:\n%s", out.String())

@@ -63,15 +63,15 @@ func outboxGoal(ctx context.Context, r *run) (err error) {
 	if err != nil {
 		return err
 	}
-	r.addHere(ctx, figure.New("save to receiver at half of 1 relay's rate, p50", "ms", lag.Millis...).
+	r.addHere(ctx, figure.New("from save to receiver, 1 relay, p50", "ms", lag.Millis...).
 		Note("aim: p99 at most 1000, no target, since it depends on CPU and disk").Note("p99 %s ms", figure.Short(lag.Millis.Quantile(0.99))).
-		Note("%.0f messages/s, ten in a transaction", lag.Rate))
+		Note("%.0f messages/s were saved, ten in a transaction; half of one relay's rate is %d", lag.Rate, perSecond))
 	return nil
 }
 
-// relayTargets returns targets by the case. One relay that sends messages one by one has none: its peer sends none.
+// relayTargets returns targets by the case. One relay that sends messages one by one has none: its peer sends batches.
 func relayTargets() map[string]*figure.Target {
-	return map[string]*figure.Target{"1 relay": figure.AtLeast(0.5), "4 relays": figure.AtLeast(0.5)}
+	return map[string]*figure.Target{"1 relay": figure.AtLeast(0.25), "4 relays": figure.AtLeast(0.25)}
 }
 
 // relayBody is the size of a message's body.

@@ -62,7 +62,7 @@ func (in pgSweep) play(ctx context.Context, _ func(any) error) (_ any, err error
 		return nil, err
 	}
 	if busy.swept < in.Rows {
-		return nil, fmt.Errorf("swept %d rows of %d", busy.swept, in.Rows)
+		return nil, fmt.Errorf("swept %d rows of %d, which have all expired: this is a defect of pgstore", busy.swept, in.Rows)
 	}
 	found.Rate = figure.Samples{float64(busy.swept) / busy.took.Seconds()}
 	return found, nil

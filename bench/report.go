@@ -23,7 +23,8 @@ func writeReport(w io.Writer, r *run) {
 	figure.WriteTable(w, r.Figures)
 	fmt.Fprintln(w)
 	for _, f := range r.Failed {
-		fmt.Fprintf(w, "Goal %d was not measured: %s\n", f.Goal, f.Error)
+		fmt.Fprintf(w, "Goal %d was not measured: %s\n  repair that, or wait until the machine is idle, and try: "+
+			"go run ./bench -only goal%[1]d\n", f.Goal, f.Error)
 	}
 	counts := map[figure.Verdict]int{}
 	for _, f := range r.Figures {
@@ -44,6 +45,7 @@ func writeMisses(w io.Writer, r *run) {
 		fmt.Fprintf(w, "Goal %d is not met: %s%s: %s, target %s\n", f.Goal, f.What, on(f.Disk), f.MedianText(),
 			f.TargetText())
 		if f.Goal != last {
+			fmt.Fprintf(w, "  why: %s\n", reason(f.Goal))
 			fmt.Fprintf(w, "  where the time goes: go run ./bench -profile goal%d && go tool pprof -top %s\n", f.Goal,
 				profileName(f.Goal))
 		}

@@ -106,7 +106,8 @@ func (in sweep) round(ctx context.Context, s *sqlitestore.Store, first int64, fo
 	// Counted from the totals, because the store also sweeps by itself.
 	swept := before.Succeeded + busy.pairs - after.Succeeded
 	if swept < in.Rows {
-		return fmt.Errorf("swept %d rows of %d", swept, in.Rows)
+		return fmt.Errorf("swept %d rows of %d: the others expired later than planned, because the machine was too busy",
+			swept, in.Rows)
 	}
 	found.Rate = append(found.Rate, float64(swept)/busy.took.Seconds())
 	return nil

@@ -2,6 +2,7 @@ package inbox
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"time"
 
@@ -53,6 +54,7 @@ func (g *group) put(m outbox.Entry) (outbox.Status, error) {
 // write saves what waits, until nothing does.
 func (g *group) write() {
 	for {
+		runtime.Gosched() // callers that can go on now come along: those that were just answered come again
 		all := g.next()
 		if len(all) == 0 {
 			return
