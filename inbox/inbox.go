@@ -58,6 +58,9 @@ type Options struct {
 	// MaxSchedule is how far ahead DeliverAtHeader may lie. Default: such requests are refused.
 	MaxSchedule time.Duration
 
+	// Circuit is shared by inboxes whose requests go to the same service: while that cannot be reached, one request at a
+	// time of all of them tries it. Default: the inbox has its own.
+	Circuit *outbox.Circuit
 	// Observer receives the events of the deliveries: a message is a request, and its topic that of the Inbox.
 	Observer outbox.Observer
 }

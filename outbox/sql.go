@@ -37,6 +37,7 @@ type statements struct {
 	waiting                       statement
 	pause, resume, paused         statement
 	cancel, topics                statement
+	senders, dueOf                statement
 
 	grants     string // of the functions that save; empty if there are none
 	migrations []Migration
@@ -117,6 +118,7 @@ func newStatements(d Dialect, o Options) (*statements, error) {
 		put: with("put"), status: with("status"), list: with("list"), message: with("message"), waiting: with("waiting"),
 		pause: with("pause"), resume: with("resume"), paused: with("paused"),
 		cancel: with("cancel"), topics: with("topics"),
+		senders: with("senders"), dueOf: with("due_of"),
 		migrations: newMigrations(d, names),
 	}
 	if d == PostgreSQL {
