@@ -54,7 +54,7 @@ type turns struct {
 const (
 	// sendersAtOnce is how many senders have a turn in one look. Each costs a statement.
 	sendersAtOnce = 8
-	// sendersRead is how many senders senders.sql returns.
+	// sendersRead is how many senders one look reads until it has found these, because others have nothing that is due.
 	sendersRead = 100
 	// sendersRest is how long a relay does not look for other senders, if it has found one only.
 	sendersRest = 100 * time.Millisecond
@@ -83,30 +83,46 @@ func (b *Outbox) byTurn(ctx context.Context, conn *sql.Conn, n, blocking int, to
 
 // nextSenders returns up to n senders with due messages; none if there is one sender alone.
 func (b *Outbox) nextSenders(ctx context.Context, conn *sql.Conn, n int, topic string, t *turns) (due [][]byte, err error) {
-	rows, err := query(ctx, conn, b.sql.senders, []byte(topic), append([]byte{}, t.after...))
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	fromStart, read := len(t.after) == 0, 0
-	for rows.Next() && len(due) < n {
-		var sender []byte
-		var isDue bool
-		if err := rows.Scan(&sender, &isDue); err != nil {
+	for more := true; more && len(due) < n && read < sendersRead; {
+		if more, err = b.readSenders(ctx, conn, topic, t.after, func(sender []byte, isDue bool) bool {
+			if t.after = sender; isDue {
+				due = append(due, sender)
+			}
+			read++
+			return len(due) < n
+		}); err != nil {
 			return nil, err
 		}
-		if read++; isDue {
-			due = append(due, sender)
+		if !more {
+			t.after = nil // these were the last ones
 		}
-		t.after = sender
-	}
-	if len(due) < n && read < sendersRead {
-		t.after = nil // these were the last ones
 	}
 	if fromStart && read == 1 && len(t.after) == 0 {
 		due, t.rest = nil, time.Now().Add(sendersRest)
 	}
-	return due, rows.Err()
+	return due, nil
+}
+
+// readSenders calls do for the senders after one, until it returns false. It reports whether there may be more.
+func (b *Outbox) readSenders(ctx context.Context, conn *sql.Conn, topic string, after []byte, do func([]byte, bool) bool) (more bool, _ error) {
+	rows, err := query(ctx, conn, b.sql.senders, []byte(topic), append([]byte{}, after...))
+	if err != nil {
+		return false, err
+	}
+	defer rows.Close()
+	for n := 1; rows.Next(); n++ {
+		var sender []byte
+		var isDue bool
+		if err := rows.Scan(&sender, &isDue); err != nil {
+			return false, err
+		}
+		if !do(sender, isDue) || n == b.sql.sendersRead {
+			more = true
+			break
+		}
+	}
+	return more, rows.Err()
 }
 
 // longestDue finds up to n messages that are due and are the first of their aggregates. It first checks the thousand

@@ -43,6 +43,8 @@ type statements struct {
 	migrations []Migration
 	// clash is the number of affected rows with which save reports that another message has the key.
 	clash int64
+	// sendersRead is how many senders one statement returns at most.
+	sendersRead int
 }
 
 // statement is a text with parameters.
@@ -124,8 +126,10 @@ func newStatements(d Dialect, o Options) (*statements, error) {
 	if d == PostgreSQL {
 		s.grants = text("grants")
 	}
+	s.sendersRead = sendersRead
 	if d == MySQL {
 		s.clash = 2 // see sql/mysql/save.sql
+		s.sendersRead = 1
 	}
 	return s, nil
 }

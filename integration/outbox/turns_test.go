@@ -161,7 +161,7 @@ func TestRelaysShareACircuit(t *testing.T) {
 			mu.Lock()
 			at++
 			tries++
-			down, probing := away, tries > 11
+			down, probing := away, tries > 9
 			if down && probing {
 				most = max(most, at)
 			}
@@ -172,7 +172,7 @@ func TestRelaysShareACircuit(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			at--
-			if tries > 13 {
+			if tries > 11 {
 				away = false
 			}
 			if down {
