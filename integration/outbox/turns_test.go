@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -263,6 +264,35 @@ func TestASuspectWaitsUntaken(t *testing.T) {
 		defer mu.Unlock()
 		if i := slices.Index(order, "suspect"); i != 10 {
 			k.Errorf("the order was %v", order)
+		}
+	})
+}
+
+// A message that may have crashed relays has the turn of its sender, alone, and does not wait behind all messages of others.
+func TestASuspectHasTheTurnOfItsSender(t *testing.T) {
+	everywhere(t, func(k *kit) {
+		for _, slots := range []int{1, 4} {
+			k.exec("DELETE FROM outbox")
+			k.insertWaiting("heavy", 10_000)
+			k.insertWaiting("light", 3)
+			k.exec("UPDATE outbox SET due_at = 20000 WHERE saved_by = " + k.literal("light"))
+			k.exec("UPDATE outbox SET tries = 2, owner = " + k.literal("crashed") + " WHERE " + k.keyIs("light2"))
+			sent := &tally{ends: map[string]int{}}
+			var at atomic.Int64
+			_, stop := k.relay(outbox.Each(slots, func(_ context.Context, d outbox.Delivery) error {
+				if n := at.Add(1); n > 1 && d.Key == "light2" {
+					k.Error("the suspect was sent beside others")
+				}
+				defer at.Add(-1)
+				sent.add(d.Key)
+				return nil
+			}), outbox.RelayOptions{Topic: "hooks", BySender: true})
+			defer stop()
+			k.until(func() bool { return k.count("SELECT count(*) FROM outbox WHERE state = 2 AND saved_by = "+k.literal("light")) == 3 })
+			stop()
+			if n := sent.of("light"); n > 3000 {
+				k.Errorf("%d slots: the suspect was sent behind %d others", slots, n)
+			}
 		}
 	})
 }
