@@ -94,8 +94,14 @@ func TestCircuitIsGivenBack(t *testing.T) {
 		if took := time.Since(began); took != 300*time.Millisecond {
 			t.Errorf("three tries took %v", took)
 		}
+		other := make(chan bool)
+		go func() {
+			probe, ok := c.enter(t.Context())
+			other <- probe || !ok
+		}()
+		synctest.Wait()
 		c.note(there, false)
-		if probe, ok := c.enter(t.Context()); probe || !ok {
+		if probe, ok := c.enter(t.Context()); probe || !ok || <-other {
 			t.Error("it did not close")
 		}
 		c.note(away, true)

@@ -37,7 +37,7 @@ type statements struct {
 	waiting                       statement
 	pause, resume, paused         statement
 	cancel, topics                statement
-	senders, dueOf                statement
+	senders, dueOf, lag           statement
 
 	grants     string // of the functions that save; empty if there are none
 	migrations []Migration
@@ -120,7 +120,7 @@ func newStatements(d Dialect, o Options) (*statements, error) {
 		put: with("put"), status: with("status"), list: with("list"), message: with("message"), waiting: with("waiting"),
 		pause: with("pause"), resume: with("resume"), paused: with("paused"),
 		cancel: with("cancel"), topics: with("topics"),
-		senders: with("senders"), dueOf: with("due_of"),
+		senders: with("senders"), dueOf: with("due_of"), lag: with("lag"),
 		migrations: newMigrations(d, names),
 	}
 	if d == PostgreSQL {

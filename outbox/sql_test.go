@@ -73,13 +73,13 @@ func TestStatementsAreWhole(t *testing.T) {
 		for _, text := range []string{
 			s.begin, s.commit, s.rollback, s.lock, s.prepare, s.version, s.migrated.text, s.save.text, s.due.text,
 			s.heads.text, s.dueHeads.text, s.take.text, s.settle.text, s.settleFree.text, s.dead.text, s.letter.text,
-			s.redeliver.text, s.drop.text, s.stats.text, s.held.text, s.sweep.text, s.senders.text, s.dueOf.text, box.Migrations()[0].SQL,
+			s.redeliver.text, s.drop.text, s.stats.text, s.held.text, s.sweep.text, s.senders.text, s.dueOf.text, s.lag.text, box.Migrations()[0].SQL,
 		} {
 			if text == "" || strings.Contains(text, "{{") || strings.Contains(text, "}}") {
 				t.Errorf("%s: %s", d, text)
 			}
 		}
-		for _, one := range []statement{s.save, s.due, s.heads, s.settle, s.settleFree, s.senders, s.dueOf} {
+		for _, one := range []statement{s.save, s.due, s.heads, s.settle, s.settleFree, s.senders, s.dueOf, s.lag} {
 			if d == MySQL && (strings.Count(one.text, "?") != len(one.order) || strings.Contains(one.text, "--")) {
 				t.Errorf("%s has the parameters %v", one.text, one.order)
 			}

@@ -60,7 +60,7 @@ func TestPlansOfMySQL(t *testing.T) {
 	for _, when := range []string{"never analysed", "analysed"} {
 		for file, args := range map[string][]string{
 			"due": {"3", "100", "''"}, "heads": {"3", "''"}, "due_heads": {"'[1, 2, 3]'", "100", "''"},
-			"senders": {"''", "''"}, "due_of": {"3", "100", "''", "'sender'"},
+			"senders": {"''", "''"}, "due_of": {"3", "100", "''", "'sender'"}, "lag": {"''"},
 			"take":   {"'owner'", "1", "'[1, 2, 3]'"},
 			"extend": {"'owner'", "1", "'[1, 2, 3]'"},
 			"settle": {one, "'owner'"}, "settle_free": {one, "'owner'"},
