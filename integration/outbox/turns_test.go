@@ -57,7 +57,8 @@ func (s *tally) of(sender string) int {
 }
 
 // A sender with tens of thousands of messages does not hold up one with a few, nor do many such senders, also if a relay
-// sends one message at a time and if messages of the sender wait behind a dead letter.
+// sends one message at a time and if messages of the sender wait behind a dead letter. Seen to fail with byTurn never
+// called: behind 26,000 others.
 func TestSendersTakeTurns(t *testing.T) {
 	everywhere(t, func(k *kit) {
 		k.insertWaiting("heavy", 20_000)
@@ -143,7 +144,7 @@ func TestTurnsLeaveRoomForTheOldest(t *testing.T) {
 }
 
 // While a receiver cannot be reached, relays with one Circuit try one message at a time between them, and when it is back
-// all go on.
+// all go on. Seen to fail with a new Circuit for each relay.
 func TestRelaysShareACircuit(t *testing.T) {
 	everywhere(t, func(k *kit) {
 		const n = 40
@@ -200,7 +201,8 @@ func TestRelaysShareACircuit(t *testing.T) {
 }
 
 // A message that may have crashed relays is sent when the relay sends nothing else. Until then it is not taken, so that an
-// idle relay may have it; messages that wait for a slot are given back rather than waited for.
+// idle relay may have it; messages that wait for a slot are given back rather than waited for. Seen to fail with the suspect
+// taken before the relay is alone, and without recall.
 func TestASuspectWaitsUntaken(t *testing.T) {
 	everywhere(t, func(k *kit) {
 		put := func(all ...outbox.Entry) {

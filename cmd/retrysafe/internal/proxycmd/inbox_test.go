@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,7 +19,25 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/clitest"
+	"github.com/retrysafe/retrysafe/outbox"
 )
+
+// Routes whose requests go to one server share what is known of it, also after a reload, which parses the addresses anew.
+func TestRoutesShareCircuits(t *testing.T) {
+	known := circuits{}
+	of := func(text string) *outbox.Circuit {
+		u, err := url.Parse(text)
+		clitest.Must(t, err)
+		return known.of(u)
+	}
+	one := of("http://api:8080/v1")
+	if one != of("http://api:8080/v2") || one != of("http://api:8080") {
+		t.Error("routes to one server have several circuits")
+	}
+	if one == of("http://api:8081/v1") || one == of("http://other:8080/v1") || one == of("https://api:8080/v1") {
+		t.Error("several servers have one circuit")
+	}
+}
 
 // A proxy accepts requests while its upstream is down, which costs no tries, and delivers them when the upstream is there:
 // after it was killed, and after a reload. If the file has encryption, the store's has nothing of them.
