@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"cmp"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -164,4 +165,28 @@ func (k *kit) handlerReads(file string, args ...string) (reads int) {
 		k.Fatalf("%s: %v", file, err)
 	}
 	return reads
+}
+
+// A migration that was killed after its index was made, which MySQL commits at once, is repeated.
+func TestAnIndexOfMySQLIsMadeOnce(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, outbox.MySQL)
+	for _, o := range []outbox.Options{{}, {Table: "other"}} {
+		box := k.newBox(o)
+		table := cmp.Or(o.Table, "outbox")
+		k.exec("DELETE FROM " + table + "_migrations WHERE name = '003_sender'")
+		applied, err := box.Migrate(t.Context())
+		if err != nil || len(applied) != 1 {
+			t.Errorf("got %v, %v", applied, err)
+		}
+		k.exec("DELETE FROM " + table + "_migrations WHERE name = '003_sender'")
+		k.exec("DROP INDEX " + table + "_sender ON " + table)
+		if _, err := box.Migrate(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if n := k.count("SELECT COUNT(DISTINCT index_name) FROM information_schema.statistics WHERE table_schema = DATABASE() AND " +
+			"table_name = '" + table + "' AND index_name = '" + table + "_sender'"); n != 1 {
+			t.Errorf("%s has no index of senders", table)
+		}
+	}
 }

@@ -119,7 +119,7 @@ func (k *kit) literal(text string) string {
 }
 
 // Messages that are saved without a sender, and those of one that has no turn, are sent although others always have
-// messages that wait.
+// messages that wait. Seen to fail with a share of all.
 func TestTurnsLeaveRoomForTheOldest(t *testing.T) {
 	everywhere(t, func(k *kit) {
 		for i := range 6 {
@@ -136,8 +136,10 @@ func TestTurnsLeaveRoomForTheOldest(t *testing.T) {
 			sent.add(d.Key)
 			return nil
 		}), outbox.RelayOptions{Topic: "hooks", BySender: true})
-		k.until(func() bool { return k.stats().Pending == 0 })
-		if n := sent.of("nobody"); n > 100 {
+		k.until(func() bool {
+			return k.count("SELECT count(*) FROM outbox WHERE state = 2 AND saved_by = "+k.literal("")) == 6
+		})
+		if n := sent.of("nobody"); n > 60 {
 			k.Errorf("messages without a sender were sent behind %d others", n)
 		}
 	})
