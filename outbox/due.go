@@ -12,9 +12,9 @@ import (
 // findDue finds up to n messages that are due and are the first of their aggregates. If senders take turns and more may
 // wait than a relay takes at once, half of the messages are those of the next senders. isAlone says that the relay is
 // sending nothing else.
-func (b *Outbox) findDue(ctx context.Context, conn *sql.Conn, n, blocking int, o RelayOptions, t *turns, isAlone bool) (
-	found []Delivery, err error,
-) {
+func (b *Outbox) findDue(
+	ctx context.Context, conn *sql.Conn, n, blocking int, o RelayOptions, t *turns, isAlone bool,
+) (found []Delivery, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var chosen []Delivery
@@ -68,7 +68,9 @@ func (t *turns) share(n int) int {
 }
 
 // byTurn returns up to n due messages, of the next senders that have any.
-func (b *Outbox) byTurn(ctx context.Context, conn *sql.Conn, n, blocking int, topic string, t *turns) (batch []Delivery, err error) {
+func (b *Outbox) byTurn(
+	ctx context.Context, conn *sql.Conn, n, blocking int, topic string, t *turns,
+) (batch []Delivery, err error) {
 	if n == 0 || time.Now().Before(t.rest) {
 		return nil, nil
 	}
@@ -82,7 +84,9 @@ func (b *Outbox) byTurn(ctx context.Context, conn *sql.Conn, n, blocking int, to
 }
 
 // nextSenders returns up to n senders with due messages; none if there is one sender alone.
-func (b *Outbox) nextSenders(ctx context.Context, conn *sql.Conn, n int, topic string, t *turns) (due [][]byte, err error) {
+func (b *Outbox) nextSenders(
+	ctx context.Context, conn *sql.Conn, n int, topic string, t *turns,
+) (due [][]byte, err error) {
 	fromStart, read := len(t.after) == 0, 0
 	for more := true; more && len(due) < n && read < sendersRead; {
 		if more, err = b.readSenders(ctx, conn, topic, t.after, func(sender []byte, isDue bool) bool {
@@ -105,7 +109,9 @@ func (b *Outbox) nextSenders(ctx context.Context, conn *sql.Conn, n int, topic s
 }
 
 // readSenders calls do for the senders after one, until it returns false. It reports whether there may be more.
-func (b *Outbox) readSenders(ctx context.Context, conn *sql.Conn, topic string, after []byte, do func([]byte, bool) bool) (more bool, _ error) {
+func (b *Outbox) readSenders(
+	ctx context.Context, conn *sql.Conn, topic string, after []byte, do func(sender []byte, isDue bool) bool,
+) (more bool, _ error) {
 	rows, err := query(ctx, conn, b.sql.senders, []byte(topic), append([]byte{}, after...))
 	if err != nil {
 		return false, err

@@ -52,10 +52,11 @@ func (s *service) openInboxes(ctx context.Context, seen observation) (*inboxes, 
 		db.Close()
 		return nil, err
 	}
-	return &inboxes{db: db, box: box, log: s.log, circuits: circuits{}, observer: outbox.ObserverFunc(func(ctx context.Context, e outbox.Event) {
+	observer := outbox.ObserverFunc(func(ctx context.Context, e outbox.Event) {
 		deliveries.Observe(ctx, e)
 		logDelivery(ctx, s.log, e)
-	})}, nil
+	})
+	return &inboxes{db: db, box: box, log: s.log, circuits: circuits{}, observer: observer}, nil
 }
 
 // logDelivery logs deliveries that a person should know of.
