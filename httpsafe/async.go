@@ -87,9 +87,12 @@ func (x *exchange) logPanic() {
 	logf("http: panic serving asynchronously: %v\n%s", p, debug.Stack())
 }
 
+// statusURL is the address of the request's status.
+func (x *exchange) statusURL() string { return x.m.StatusPath + "/" + x.request.Key.String() }
+
 // accept answers 202 with the address of the status, and the state of the request.
 func (x *exchange) accept(state string, wait time.Duration) {
-	location := x.m.StatusPath + "/" + x.request.Key.String()
+	location := x.statusURL()
 	body := encodedLine(struct {
 		State  string `json:"state"`
 		Status string `json:"status"`

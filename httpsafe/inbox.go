@@ -1,8 +1,13 @@
 package httpsafe
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
+	"mime"
 	"net/http"
 	"strconv"
 	"time"
@@ -58,6 +63,55 @@ type Delivery struct {
 
 // AcceptedHeader says, in a delivered request, when it was accepted, as in RFC 3339. A proxy.Proxy takes it from clients.
 const AcceptedHeader = "Retrysafe-Accepted"
+
+// InboxAnswer is the answer to a request that an Inbox has accepted. A repetition gets the same. It has the Location of the
+// status whatever its status code is. InboxAnswer{} is 202 with the state and that address in JSON.
+type InboxAnswer struct {
+	// Status is from 200 to 299. Default 202.
+	Status int
+	// Body is the body as it is, of up to 16 KiB. It must be empty with status 204 and 205. Default: empty.
+	Body string
+	// ContentType is the type of Body. Default: "application/json" if it is JSON, "text/plain; charset=utf-8" otherwise.
+	ContentType string
+}
+
+const maxInboxAnswer = 16 << 10
+
+// Validate returns an error if there can be no such answer.
+func (a InboxAnswer) Validate() error {
+	hasNoBody := a.Status == http.StatusNoContent || a.Status == http.StatusResetContent
+	switch _, _, err := mime.ParseMediaType(a.ContentType); {
+	case a.Status != 0 && (a.Status < 200 || a.Status > 299):
+		return fmt.Errorf("status %d does not say that the request was accepted: use one from 200 to 299", a.Status)
+	case hasNoBody && (a.Body != "" || a.ContentType != ""):
+		return fmt.Errorf("an answer with status %d has no body: leave body and content type out, or use 200", a.Status)
+	case len(a.Body) > maxInboxAnswer:
+		return fmt.Errorf("the body has %d bytes: at most %d are possible", len(a.Body), maxInboxAnswer)
+	case a.ContentType != "" && a.Body == "":
+		return errors.New("there is a content type and no body")
+	case a.ContentType != "" && err != nil:
+		return fmt.Errorf("the content type %q is none: %w", a.ContentType, err)
+	}
+	return nil
+}
+
+// write sends the answer.
+func (a InboxAnswer) write(w http.ResponseWriter) {
+	h := w.Header()
+	if a.Body != "" {
+		if a.ContentType == "" && json.Valid([]byte(a.Body)) {
+			a.ContentType = jsonType
+		}
+		h.Set("Content-Type", cmp.Or(a.ContentType, "text/plain; charset=utf-8"))
+	}
+	h.Set("Cache-Control", "no-store")
+	status := cmp.Or(a.Status, http.StatusAccepted)
+	if status != http.StatusNoContent {
+		h.Set("Content-Length", strconv.Itoa(len(a.Body)))
+	}
+	w.WriteHeader(status)
+	io.WriteString(w, a.Body)
+}
 
 type deliveryKey struct{}
 
@@ -123,7 +177,13 @@ func (x *exchange) acceptIntoInbox() {
 		x.answerDelivered(a, fresh)
 		return
 	}
-	x.accept("accepted", time.Second)
+	if x.m.InboxAnswer == (InboxAnswer{}) || x.prefer.async || x.prefer.wait > 0 {
+		x.accept("accepted", time.Second)
+		return
+	}
+	x.m.setStatus(x.w.Header(), "in-flight")
+	x.w.Header().Set("Location", x.statusURL())
+	x.m.InboxAnswer.write(x.w)
 }
 
 // refuseUnsaved refuses a request of which the storage has not said whether it is saved.

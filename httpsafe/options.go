@@ -115,6 +115,8 @@ type Options struct {
 	// InboxWait is how long a request without such a preference waits for its final answer, before it gets 202. Default: it
 	// does not wait.
 	InboxWait time.Duration
+	// InboxAnswer takes the place of the 202, for senders that want another answer. A client that sends Prefer gets 202.
+	InboxAnswer InboxAnswer
 
 	// PolicyURL is where PolicyPage is served: the type of every problem is a fragment of it. Make it absolute.
 	// Default "/.well-known/idempotency-policy".
@@ -182,6 +184,9 @@ func (o Options) Validate() error {
 	}
 	if o.StatusPath == "" && (o.InFlightStatus || o.RespondAsync || o.Inbox != nil) {
 		fail("InFlightStatus, RespondAsync and Inbox need a StatusPath")
+	}
+	if err := o.InboxAnswer.Validate(); err != nil {
+		fail("InboxAnswer: %w", err)
 	}
 	if o.KeySource == nil && p.Header == "" {
 		fail("Profile.Header is empty, and there is no KeySource: requests could not carry a key")

@@ -27,8 +27,10 @@ func (in *Inbox) Run(ctx context.Context, h http.Handler) error {
 	relay := outbox.NewRelay(in.box, outbox.Each(in.o.Concurrency, func(ctx context.Context, m outbox.Delivery) error {
 		return deliver(ctx, h, m)
 	}), outbox.RelayOptions{
-		Topic: in.topic, Lease: deliveryLease, Timeout: in.o.Timeout, Idle: in.o.Idle, FirstDelay: in.o.FirstDelay, MaxDelay: in.o.MaxDelay,
-		MaxTries: in.o.Attempts, MaxAge: in.o.For, Retention: in.o.Retention, Observer: in.o.Observer,
+		Topic: in.topic, BySender: true, Lease: deliveryLease, Timeout: in.o.Timeout, Idle: in.o.Idle,
+		FirstDelay: in.o.FirstDelay, MaxDelay: in.o.MaxDelay,
+		MaxTries: in.o.Attempts, MaxAge: in.o.For, Retention: in.o.Retention, Circuit: in.o.Circuit,
+		Observer: in.o.Observer,
 	})
 	in.mu.Lock()
 	in.relays[relay] = true

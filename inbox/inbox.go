@@ -55,9 +55,21 @@ type Options struct {
 	MaxBytes   int64
 	// MaxPerCaller bounds the requests of one caller that wait: what comes beyond is refused with 429. Default 10,000.
 	MaxPerCaller int
+	// MaxLag bounds how long requests wait for their first delivery: while the oldest of those has waited longer, new ones
+	// are refused with 503. A request whose delivery has failed does not count, and nor do those whose time has not come, or
+	// that wait for an earlier one (Order): one bad request does not close the inbox. While the service cannot be reached,
+	// requests count from their acceptance.
+	//
+	// Default: no bound. An inbox is there to accept requests while the service is down, and senders of webhooks give up, or
+	// switch the webhook off, when they are refused. Set it for requests that are worth nothing when they are late, or
+	// whose clients can go elsewhere.
+	MaxLag time.Duration
 	// MaxSchedule is how far ahead DeliverAtHeader may lie. Default: such requests are refused.
 	MaxSchedule time.Duration
 
+	// Circuit is shared by inboxes whose requests go to the same service: while that cannot be reached, one request at a
+	// time of all of them tries it. Default: the inbox has its own.
+	Circuit *outbox.Circuit
 	// Observer receives the events of the deliveries: a message is a request, and its topic that of the Inbox.
 	Observer outbox.Observer
 }
@@ -71,6 +83,8 @@ const (
 	Full httpsafe.Slug = "inbox-full"
 	// CallerFull: as many requests of the caller wait as Options.MaxPerCaller admits.
 	CallerFull httpsafe.Slug = "inbox-caller-full"
+	// Behind: the oldest request has waited longer than Options.MaxLag.
+	Behind httpsafe.Slug = "inbox-behind"
 	// ScheduleRefused: DeliverAtHeader is no time, or too far ahead.
 	ScheduleRefused httpsafe.Slug = "schedule-refused"
 	// HeaderRefused: a field of the header holds bytes that are not UTF-8.
@@ -86,6 +100,10 @@ var problems = map[httpsafe.Slug]httpsafe.Problem{
 	CallerFull: {
 		Status: http.StatusTooManyRequests, Title: "Too many of your requests wait", Detail: retryLater,
 		Retryable: true, RetryAfter: 10 * time.Second,
+	},
+	Behind: {
+		Status: http.StatusServiceUnavailable, Title: "Requests wait for too long", Detail: retryLater,
+		Retryable: true, RetryAfter: time.Minute,
 	},
 	ScheduleRefused: {
 		Status: http.StatusBadRequest, Title: "The time of delivery cannot be kept",
@@ -240,6 +258,7 @@ type counts struct {
 	mu       sync.Mutex
 	bySender map[string]outbox.Backlog
 	all      outbox.Backlog
+	lag      time.Duration
 	at       time.Time
 	counting bool
 }
@@ -275,6 +294,8 @@ func (in *Inbox) refuse(ctx context.Context, e outbox.Entry) error {
 	switch {
 	case c.all.Messages >= in.o.MaxWaiting || c.all.Bytes+int64(len(e.Body)) > in.o.MaxBytes:
 		return problem(Full)
+	case in.o.MaxLag > 0 && c.lag > in.o.MaxLag:
+		return problem(Behind)
 	case c.bySender[string(e.Sender)].Messages >= in.o.MaxPerCaller:
 		return problem(CallerFull)
 	}
@@ -296,12 +317,16 @@ func (in *Inbox) count(ctx context.Context) error {
 	ctx, stop := context.WithTimeout(ctx, saveTime)
 	defer stop()
 	all, err := in.box.Waiting(ctx, in.topic)
+	var lag time.Duration
+	if err == nil && in.o.MaxLag > 0 {
+		lag, err = in.box.Lag(ctx, in.topic)
+	}
 	if err != nil {
 		return err
 	}
 	in.counts.mu.Lock()
 	defer in.counts.mu.Unlock()
-	in.counts.set(all)
+	in.counts.set(all, lag)
 	return nil
 }
 
@@ -312,8 +337,8 @@ func (c *counts) known() bool {
 }
 
 // set notes what was counted. The mutex is held.
-func (c *counts) set(bySender map[string]outbox.Backlog) {
-	c.bySender, c.all, c.at = bySender, outbox.Backlog{}, time.Now()
+func (c *counts) set(bySender map[string]outbox.Backlog, lag time.Duration) {
+	c.bySender, c.all, c.lag, c.at = bySender, outbox.Backlog{}, lag, time.Now()
 	for _, b := range bySender {
 		c.all.Messages += b.Messages
 		c.all.Bytes += b.Bytes

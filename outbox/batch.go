@@ -14,7 +14,7 @@ func (r *Relay) batch(ctx context.Context) (int, error) {
 	// The batch is finished even if ctx ends: messages that were taken would otherwise wait until the lease expires.
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), began.Add(r.o.Lease))
 	defer cancel()
-	l, err := r.take(ctx, r.o.Batch)
+	l, err := r.take(ctx, r.o.Batch, true)
 	if err != nil || len(l.batch) == 0 {
 		return 0, err
 	}
@@ -41,8 +41,8 @@ func (r *Relay) end(ctx context.Context, l leased, results []settled, answers []
 	return nil
 }
 
-// take leases up to n messages. It takes none of a topic that is paused.
-func (r *Relay) take(ctx context.Context, n int) (leased, error) {
+// take leases up to n messages. It takes none of a topic that is paused. isAlone says that nothing else is being sent.
+func (r *Relay) take(ctx context.Context, n int, isAlone bool) (leased, error) {
 	ctx, cancel := context.WithTimeout(ctx, databaseTime)
 	defer cancel()
 	if r.o.Topic != "" {
@@ -50,7 +50,7 @@ func (r *Relay) take(ctx context.Context, n int) (leased, error) {
 			return leased{}, err
 		}
 	}
-	return r.box.take(ctx, n, r.o)
+	return r.box.take(ctx, n, r.o, &r.turns, isAlone)
 }
 
 // errNeverEnded is the error of a message that becomes a dead letter because no relay reported the end of its last

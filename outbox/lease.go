@@ -25,6 +25,9 @@ const (
 type leased struct {
 	owner retrysafe.Owner
 	batch []Delivery
+	// suspect says that nothing was taken because a message is due that may have crashed relays, and that the relay has to
+	// end what it is sending before it takes that one.
+	suspect bool
 }
 
 // settled is the result of one message of a batch.
@@ -37,16 +40,20 @@ type settled struct {
 	Untried int `json:"untried"`
 }
 
-// take leases up to n due messages, as the options of a relay say.
-func (b *Outbox) take(ctx context.Context, n int, o RelayOptions) (leased, error) {
+// take leases up to n due messages, as the options of a relay and its turns say. isAlone says that the relay is sending
+// nothing else.
+func (b *Outbox) take(ctx context.Context, n int, o RelayOptions, t *turns, isAlone bool) (leased, error) {
 	l, blocking := leased{owner: retrysafe.NewOwner()}, dead
 	if o.PassDead {
 		blocking = pending
 	}
 	err := b.inTx(ctx, func(conn *sql.Conn) (err error) {
-		found, err := b.findDue(ctx, conn, n, blocking, o.Topic)
+		found, err := b.findDue(ctx, conn, n, blocking, o, t, isAlone)
 		if err != nil || len(found) == 0 {
 			return err
+		}
+		if l.suspect = found[0].suspect() && !isAlone; l.suspect {
+			return nil
 		}
 		l.batch = isolate(found)
 		return exec(ctx, conn, b.sql.take, l.owner[:], o.Lease.Microseconds(), l.ids())
@@ -62,7 +69,9 @@ func (b *Outbox) extend(ctx context.Context, l leased, lease time.Duration) (boo
 
 // isolate returns the messages of a batch that are sent together. A suspect message is sent alone, so that one that
 // crashes the relay cannot affect others: they would be in its batch again after each lease, and would use up their
-// tries with it.
+// tries with it, and what became of them would be unknown each time. A relay that sends message by message therefore
+// leaves it untouched until the messages that it is sending have ended, for at most RelayOptions.Timeout, and gives those
+// back that wait. Another relay, which has nothing to do, may take it meanwhile.
 func isolate(found []Delivery) []Delivery {
 	if found[0].suspect() {
 		return found[:1]

@@ -71,7 +71,7 @@ func (b *Outbox) letter(scanner interface{ Scan(into ...any) error }, bodies boo
 }
 
 // Redeliver makes dead letters pending again, under their old keys and with a full number of tries. It returns how
-// many letters it changed; keys of messages that are not dead are ignored.
+// many letters it changed; keys of messages that are not dead are ignored. The error of the last try is forgotten.
 func (b *Outbox) Redeliver(ctx context.Context, keys ...string) (int, error) {
 	return b.onKeys(ctx, "redeliver", b.sql.redeliver, keys, dead)
 }

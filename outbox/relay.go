@@ -15,6 +15,11 @@ type RelayOptions struct {
 	// Topic restricts the relay to messages with one topic, which an operator may pause: see Outbox.Pause. Default: it
 	// takes messages with any topic, paused or not.
 	Topic string
+	// BySender lets the senders of the messages that Put saves take turns (Entry.Sender), so that one with many messages
+	// does not hold up another one with few: while more wait than the relay takes at once, half of what it takes are
+	// messages of the next senders, and half those that are due for longest. It needs a Topic. Default: the messages that
+	// are due for longest come first, of any sender.
+	BySender bool
 	// Batch is the maximum number of messages taken and sent together. Default 100.
 	Batch int
 	// Workers is the number of batches that are processed at once. Default 1. With a Sink made by Each there is one worker,
@@ -46,6 +51,9 @@ type RelayOptions struct {
 	Retention time.Duration
 	// SweepEvery is the time between two sweeps, which delete messages past their retention. Default 1 minute.
 	SweepEvery time.Duration
+	// Circuit is shared by relays with a Sink made by Each that send to the same receiver, so that while it cannot be
+	// reached one message at a time of all of them tries it. Default: the relay has its own.
+	Circuit *Circuit
 	// Observer receives the relay's events. Default: none.
 	Observer Observer
 }
@@ -57,6 +65,8 @@ type Relay struct {
 	sink Sink
 	o    RelayOptions
 	wake chan struct{}
+
+	turns turns
 }
 
 // NewRelay returns a relay. It does nothing until Run is called.
@@ -77,6 +87,7 @@ func NewRelay(box *Outbox, sink Sink, o RelayOptions) *Relay {
 		o.MaxTries = math.MaxInt
 	}
 	o.Retention = cmp.Or(o.Retention, 24*time.Hour)
+	o.Circuit = cmp.Or(o.Circuit, new(Circuit))
 	return &Relay{box: box, sink: sink, o: o, wake: make(chan struct{}, o.Workers)}
 }
 

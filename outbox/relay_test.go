@@ -68,7 +68,7 @@ func TestNegativeDurationsAreNotSet(t *testing.T) {
 	r := NewRelay(nil, nil, RelayOptions{
 		Batch: -1, Workers: -1, Lease: -1, Idle: -1, FirstDelay: -1, MaxDelay: -1, SweepEvery: -1,
 	})
-	want := NewRelay(nil, nil, RelayOptions{Batch: 1})
+	want := NewRelay(nil, nil, RelayOptions{Batch: 1, Circuit: r.o.Circuit})
 	if r.o != want.o {
 		t.Errorf("the options are %+v, want %+v", r.o, want.o)
 	}

@@ -38,11 +38,14 @@ type statements struct {
 	waiting                       statement
 	pause, resume, paused         statement
 	cancel, topics                statement
+	senders, dueOf, lag           statement
 
 	grants     string // of the functions that save; empty if there are none
 	migrations []Migration
 	// clash is the number of affected rows with which save reports that another message has the key.
 	clash int64
+	// sendersRead is how many senders one statement returns at most.
+	sendersRead int
 }
 
 // statement is a text with parameters.
@@ -118,13 +121,16 @@ func newStatements(d Dialect, o Options) (*statements, error) {
 		put: with("put"), fresh: with("fresh"), status: with("status"), list: with("list"), message: with("message"), waiting: with("waiting"),
 		pause: with("pause"), resume: with("resume"), paused: with("paused"),
 		cancel: with("cancel"), topics: with("topics"),
+		senders: with("senders"), dueOf: with("due_of"), lag: with("lag"),
 		migrations: newMigrations(d, names),
 	}
 	if d == PostgreSQL {
 		s.grants = text("grants")
 	}
+	s.sendersRead = sendersRead
 	if d == MySQL {
 		s.clash = 2 // see sql/mysql/save.sql
+		s.sendersRead = 1
 	}
 	return s, nil
 }

@@ -73,13 +73,14 @@ func TestStatementsAreWhole(t *testing.T) {
 		for _, text := range []string{
 			s.begin, s.commit, s.rollback, s.lock, s.prepare, s.version, s.migrated.text, s.save.text, s.due.text,
 			s.heads.text, s.dueHeads.text, s.take.text, s.settle.text, s.settleFree.text, s.dead.text, s.letter.text,
-			s.redeliver.text, s.drop.text, s.stats.text, s.held.text, s.sweep.text, s.put.text, box.Migrations()[0].SQL,
+			s.redeliver.text, s.drop.text, s.stats.text, s.held.text, s.sweep.text, s.put.text, s.senders.text, s.dueOf.text, s.lag.text,
+			box.Migrations()[0].SQL,
 		} {
 			if text == "" || strings.Contains(text, "{{") || strings.Contains(text, "}}") {
 				t.Errorf("%s: %s", d, text)
 			}
 		}
-		for _, one := range []statement{s.save, s.due, s.heads, s.settle, s.settleFree, s.put, s.fresh} {
+		for _, one := range []statement{s.save, s.due, s.heads, s.settle, s.settleFree, s.put, s.fresh, s.senders, s.dueOf, s.lag} {
 			if d == MySQL && (strings.Count(one.text, "?") != len(one.order) || strings.Contains(one.text, "--")) {
 				t.Errorf("%s has the parameters %v", one.text, one.order)
 			}
@@ -92,11 +93,14 @@ func TestMigrationsStay(t *testing.T) {
 	sqlfunctions.Migrations(t, sqlFiles, "sql/*/migrations/*.sql", map[string]string{
 		"sql/mysql/migrations/001_messages.sql":       "58507bc67ca8d140",
 		"sql/mysql/migrations/002_paused.sql":         "791883b5f702bf35",
+		"sql/mysql/migrations/003_sender.sql":         "74fdd60aea178b5d",
 		"sql/postgres/migrations/001_messages.sql":    "375857ca47a5f8b5",
 		"sql/postgres/migrations/002_save.sql":        "9cb2629997ec8504",
 		"sql/postgres/migrations/003_backslashes.sql": "5ed523ba67c6b067",
 		"sql/postgres/migrations/004_paused.sql":      "aafc16307e1d38fe",
+		"sql/postgres/migrations/005_sender.sql":      "d5bd2e0bc55b1128",
 		"sql/sqlite/migrations/001_messages.sql":      "c72cda35ac106e8c",
 		"sql/sqlite/migrations/002_paused.sql":        "b14ff4fce82bdb0a",
+		"sql/sqlite/migrations/003_sender.sql":        "1fab032b8a3835f3",
 	})
 }

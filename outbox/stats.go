@@ -63,6 +63,18 @@ func (b *Outbox) StatsByTopic(ctx context.Context) (map[string]Stats, error) {
 	return all, nil
 }
 
+// Lag returns for how long the message of a topic has waited that waits longest for its first try. It leaves out messages
+// whose time has not come, and those that wait for an earlier one of their aggregate. A message of which a try has failed
+// does not count, so that it does not make the relays look late, unless its receiver could not be reached: see Untried.
+// Lag reads all pending messages of the topic: call it once in a while.
+func (b *Outbox) Lag(ctx context.Context, topic string) (time.Duration, error) {
+	var lag int64
+	if err := queryRow(ctx, b.db, b.sql.lag, []byte(topic)).Scan(&lag); err != nil {
+		return 0, fmt.Errorf("outbox: lag: %w", err)
+	}
+	return max(fromMicros(lag), 0), nil
+}
+
 // sweepPiece is the number of messages that one sweep statement deletes at most.
 const sweepPiece = 1000
 

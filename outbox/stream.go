@@ -10,29 +10,40 @@ import (
 // stream sends message by message. It takes more while others are being sent, so that a slow one holds up nothing but
 // its slot.
 func (r *Relay) stream(ctx context.Context, e *each) {
-	s := &streaming{Relay: r, each: e, ahead: 1, freed: make(chan struct{}, 1)}
+	s := &streaming{Relay: r, each: e, ahead: 1, freed: make(chan struct{}, 1), running: ctx}
+	s.waiting, s.stopWaiting = context.WithCancel(ctx)
+	defer func() { s.stopWaiting() }()
 	defer s.batches.Wait()
 	for ctx.Err() == nil {
 		n := s.room(ctx)
-		if n == 0 {
+		probe, ok := r.o.Circuit.enter(ctx)
+		switch {
+		case n == 0 || !ok:
+			r.o.Circuit.giveBack(probe)
 			continue // ctx has ended
+		case probe:
+			n = 1
 		}
-		began := time.Now()
-		l, err := r.take(context.WithoutCancel(ctx), n) // what was taken is sent, or given back
+		began, isAlone := time.Now(), s.isEmpty()
+		l, err := r.take(context.WithoutCancel(ctx), n, isAlone) // what was taken is sent, or given back
+		if err != nil || len(l.batch) == 0 {
+			r.o.Circuit.giveBack(probe)
+		}
 		switch {
 		case err != nil:
 			r.observe(ctx, Event{Kind: DatabaseFailed, Err: err})
 			r.wait(ctx, nil)
+		case l.suspect:
+			s.recall()
+			s.batches.Wait()
 		case len(l.batch) == 0:
 			r.wait(ctx, r.wake)
-		case l.batch[0].suspect(): // alone, so that it cannot take others with it
-			s.batches.Wait()
+		case l.batch[0].suspect():
 			s.enter(1)
-			s.send(ctx, l, began)
+			s.send(ctx, l, began, probe)
 		default:
 			s.enter(len(l.batch))
-			s.batches.Go(func() { s.send(ctx, l, began) })
-			s.rest(ctx)
+			s.batches.Go(func() { s.send(ctx, l, began, probe) })
 		}
 	}
 }
@@ -50,8 +61,24 @@ type streaming struct {
 	// ahead is how many messages are taken beyond those that can be sent at once: twice as many after a batch that was
 	// sent fast, and half as many after another one, whose messages would wait here although other relays have time.
 	ahead int
-	// refused is how many messages in a row could not be sent at all, and rests how often the relay has paused since.
-	refused, rests int
+	// waiting is the context of messages that wait for a slot, made from that of the relay. stopWaiting gives them back.
+	waiting, running context.Context
+	stopWaiting      context.CancelFunc
+}
+
+// recall gives the messages back that wait for a slot.
+func (s *streaming) recall() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stopWaiting()
+	s.waiting, s.stopWaiting = context.WithCancel(s.running)
+}
+
+// waitingContext is what the messages of a batch wait for a slot with.
+func (s *streaming) waitingContext() context.Context {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.waiting
 }
 
 // room waits until messages can be taken, and returns how many; 0 if ctx has ended. If there is room for few, it waits a
@@ -60,10 +87,10 @@ func (s *streaming) room(ctx context.Context) int {
 	for waited := false; ; {
 		s.mu.Lock()
 		most := cap(s.slots) + s.ahead
-		n := min(most-s.inHand, s.o.Batch)
-		if s.refused >= unreachable {
-			n = min(1-s.inHand, n) // one message tries whether the receiver is there again
+		if s.o.Circuit.isOpen() {
+			most = cap(s.slots) // the one that tries whether the receiver is there again does not wait for others
 		}
+		n := min(most-s.inHand, s.o.Batch)
 		s.mu.Unlock()
 		if n > 0 && (waited || n >= most/2 || n == s.o.Batch || s.isEmpty()) {
 			return n
@@ -88,35 +115,6 @@ func (s *streaming) isEmpty() bool {
 	return s.inHand == 0
 }
 
-// unreachable is the number of messages in a row that could not be sent at all, after which a relay no longer tries
-// several at a time, and pauses in between.
-const unreachable = 5
-
-// rest pauses while the receiver cannot be reached, for a time that doubles up to longestRest.
-func (s *streaming) rest(ctx context.Context) {
-	s.mu.Lock()
-	rests, away := s.rests, s.refused >= unreachable
-	if away {
-		s.rests++
-	}
-	s.mu.Unlock()
-	if !away {
-		return
-	}
-	pause := time.NewTimer(min(shortestRest<<min(rests, 10), longestRest))
-	defer pause.Stop()
-	select {
-	case <-pause.C:
-	case <-ctx.Done():
-	}
-}
-
-// How long a relay pauses while its receiver cannot be reached.
-const (
-	shortestRest = 100 * time.Millisecond
-	longestRest  = 10 * time.Second
-)
-
 func (s *streaming) enter(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,8 +133,9 @@ type ended struct {
 
 // send sends the messages of a batch and saves the results as they come. The lease on the others is extended meanwhile; if
 // that fails for three quarters of it, their sending is ended. When ctx ends, those that wait for a slot are given back.
-func (s *streaming) send(ctx context.Context, l leased, began time.Time) {
-	waiting, stopWaiting := context.WithCancel(ctx)
+// probe says that the message is that of an open Circuit.
+func (s *streaming) send(ctx context.Context, l leased, began time.Time, probe bool) {
+	waiting, stopWaiting := context.WithCancel(s.waitingContext())
 	sending, stopSending := context.WithCancel(context.WithoutCancel(ctx))
 	stop := func() {
 		stopWaiting()
@@ -155,7 +154,7 @@ func (s *streaming) send(ctx context.Context, l leased, began time.Time) {
 			s.extend(ctx, open, end, stop)
 			continue
 		}
-		s.leave(done, time.Since(began))
+		s.leave(done, time.Since(began), probe)
 		s.save(ctx, l, done, time.Since(began))
 		for _, e := range done {
 			open.batch = slices.DeleteFunc(slices.Clone(open.batch), func(d Delivery) bool { return d.ID == l.batch[e.at].ID })
@@ -238,17 +237,11 @@ func gather(results <-chan ended, n int, tick <-chan time.Time) (done []ended) {
 }
 
 // leave makes room for others.
-func (s *streaming) leave(done []ended, took time.Duration) {
-	s.mu.Lock()
-	for _, e := range done {
-		switch {
-		case e.late:
-		case isUntried(e.answer):
-			s.refused++
-		default:
-			s.refused, s.rests = 0, 0
-		}
+func (s *streaming) leave(done []ended, took time.Duration, probe bool) {
+	if s.o.Circuit.note(done, probe) {
+		s.recall() // they would be tried in vain
 	}
+	s.mu.Lock()
 	s.inHand -= len(done)
 	if took < settleEvery*5 {
 		s.ahead = min(2*s.ahead, s.o.Batch)

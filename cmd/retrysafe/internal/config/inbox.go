@@ -52,9 +52,16 @@ func (t Route) checkInbox(r *yamlfile.Reader, pattern string) {
 			r.FaultAt(t.Wait.At, "only requests that are accepted before they are delivered can wait for the delivery",
 				"write accept: inbox too, or leave wait out; in_flight says how long a retry waits")
 		}
+		if t.Answer.at() != (yamlfile.Position{}) && t.isGuarded() {
+			r.FaultAt(t.Answer.at(), "only requests that are accepted before they are delivered get an answer of the proxy's",
+				"write accept: inbox too, or leave answer out")
+		}
 		return
 	}
 	at := t.Accept.At
+	if err := t.options(secrets{}).HTTP.InboxAnswer.Validate(); err != nil {
+		r.FaultAt(t.Answer.at(), err.Error(), "write answer: {status: 200, body: '{\"received\":true}'}, or what the sender wants")
+	}
 	switch {
 	case t.observes():
 		r.FaultAt(cmp.Or(t.Mode.At, at), "requests that are only observed have no keys under which they could be accepted",

@@ -75,7 +75,7 @@ func TestEachOptionHasAField(t *testing.T) {
 // options returns the paths of the options in a struct. A Retention is one option, and so is what is no struct of the
 // library's options.
 func options(of reflect.Type, prefix string) (all []string) {
-	nested := []string{"Upstream", "Limits", "HTTP", "Profile", "Policy"}
+	nested := []string{"Upstream", "Limits", "HTTP", "Profile", "Policy", "InboxAnswer"}
 	for i := range of.NumField() {
 		switch f := of.Field(i); {
 		case !f.IsExported():

@@ -46,6 +46,25 @@ func TestWhatIsRefused(t *testing.T) {
 			"the status of keys that no client knows", "defaults: {key_status: true}\nroutes:\n  POST /x/{id}: {key: {natural: {path: [id]}}}\n",
 			1, 24, "write key_status: false",
 		},
+		{
+			"an answer of a route without an inbox", "routes:\n  POST /x: {answer: {status: 200}}\n", 2, 30, "write accept: inbox too",
+		},
+		{
+			"an answer that accepts nothing", "routes:\n  POST /x: {accept: inbox, answer: {status: 400}}\n", 2, 45,
+			"status 400 does not say that the request was accepted",
+		},
+		{
+			"a body where there is none", "routes:\n  POST /x: {accept: inbox, answer: {status: 204, body: ok}}\n", 2, 45,
+			"an answer with status 204 has no body",
+		},
+		{
+			"an answer that is too large", "routes:\n  POST /x: {accept: inbox, answer: {body: " + strings.Repeat("x", 17_000) + "}}\n", 2, 43,
+			"at most 16384 are possible",
+		},
+		{
+			"a type of an answer that is none", "routes:\n  POST /x: {accept: inbox, answer: {body: ok, content_type: 'a b'}}\n", 2, 43,
+			`the content type "a b" is none`,
+		},
 		{"no sender", "defaults: {verify: {}}\n", 1, 20, "write verify: none"},
 		{"two senders", "defaults: {verify: {github: {secret: {env: A}}, slack: {secret: {env: A}}}}\n", 1, 21, "keep one of"},
 		{"a sender that is not known", "defaults: {verify: {strype: {secret: {env: A}}}}\n", 1, 21, `did you mean "stripe"?`},

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"strconv"
@@ -100,6 +101,9 @@ type Route struct {
 	// Wait is how long a request with `accept: inbox` waits for the upstream's answer, which it then gets, before it gets
 	// 202. A client chooses with `Prefer: wait=10`, or `Prefer: respond-async` for no wait. Default: no wait.
 	Wait Setting[time.Duration] `yaml:"wait" sets:"HTTP.InboxWait"`
+	// Answer is what a request with `accept: inbox` gets instead of 202, for senders that want another answer:
+	// `{status: 200, body: '{"received":true}'}`. A repetition gets the same. A client that sends `Prefer` gets 202.
+	Answer Answer `yaml:"answer" sets:"HTTP.InboxAnswer"`
 	// Deliver is how requests with `accept: inbox` are delivered.
 	Deliver Deliver `yaml:"deliver"`
 	// Complete is who completes the keys. With `upstream`, the service completes them in its own database
@@ -151,6 +155,19 @@ type Route struct {
 	Stream Setting[bool] `yaml:"stream" sets:"Stream"`
 }
 
+// Answer is the answer to a request that was accepted into an inbox.
+type Answer struct {
+	// Status is from 200 to 299. Default: 202.
+	Status Setting[int] `yaml:"status" sets:"Status"`
+	// Body is the body as it is, of up to 16 KiB; with the status 204 and 205 there is none. Default: empty.
+	Body Setting[string] `yaml:"body" form:"string" sets:"Body"`
+	// ContentType is the type of the body. Default: `application/json` if it is JSON, or `text/plain; charset=utf-8`.
+	ContentType Setting[string] `yaml:"content_type" form:"string" sets:"ContentType"`
+}
+
+// at is where the answer is written; the zero place if it is not.
+func (a Answer) at() yamlfile.Position { return cmp.Or(a.Status.At, a.Body.At, a.ContentType.At) }
+
 // Deliver is how the requests in an inbox are delivered.
 type Deliver struct {
 	// Order is where a request says what it is about, such as `/data/object/id`: requests that are about the same are
@@ -178,6 +195,10 @@ type Deliver struct {
 	MaxPerCaller Setting[int] `yaml:"max_per_caller" default:"10000" sets:"MaxPerCaller"`
 	// MaxBytes is how many bytes of bodies and headers may wait; what comes beyond gets 503.
 	MaxBytes Setting[int64] `yaml:"max_bytes" default:"1GiB" sets:"MaxBytes"`
+	// MaxLag is how long requests may wait for their first delivery: while the oldest of those has waited longer, new ones
+	// get 503. A request whose delivery has failed does not count. Default: no limit, because an inbox is there to accept
+	// requests while the upstream is down.
+	MaxLag Setting[time.Duration] `yaml:"max_lag" sets:"MaxLag"`
 	// MaxSchedule is how far ahead a client may have its request delivered, with a header such as
 	// `Retrysafe-Deliver-At: 2030-01-31T18:00:00Z`. Default: such requests are refused.
 	MaxSchedule Setting[time.Duration] `yaml:"max_schedule" sets:"MaxSchedule"`

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"slices"
 	"sync"
 	"time"
@@ -23,6 +24,7 @@ type inboxes struct {
 	db       *outboxcmd.Database
 	box      *outbox.Outbox
 	observer outbox.Observer
+	circuits circuits
 	log      *slog.Logger
 
 	mu      sync.Mutex
@@ -50,10 +52,11 @@ func (s *service) openInboxes(ctx context.Context, seen observation) (*inboxes, 
 		db.Close()
 		return nil, err
 	}
-	return &inboxes{db: db, box: box, log: s.log, observer: outbox.ObserverFunc(func(ctx context.Context, e outbox.Event) {
+	observer := outbox.ObserverFunc(func(ctx context.Context, e outbox.Event) {
 		deliveries.Observe(ctx, e)
 		logDelivery(ctx, s.log, e)
-	})}, nil
+	})
+	return &inboxes{db: db, box: box, log: s.log, circuits: circuits{}, observer: observer}, nil
 }
 
 // logDelivery logs deliveries that a person should know of.
@@ -69,13 +72,25 @@ func logDelivery(ctx context.Context, log *slog.Logger, e outbox.Event) {
 	}
 }
 
-// installInboxes gives each route of the options that accepts requests its inbox. box is nil if nothing is going to be served.
-func installInboxes(o *proxy.Options, all map[string]inbox.Options, box *outbox.Outbox, observer outbox.Observer) map[string]*inbox.Inbox {
+// circuits say which upstreams cannot be reached, for all routes together and across reloads.
+type circuits map[string]*outbox.Circuit
+
+// of returns the circuit of an upstream. The paths below which routes send their requests do not matter.
+func (c circuits) of(upstream *url.URL) *outbox.Circuit {
+	name := upstream.Scheme + "://" + upstream.Host
+	if c[name] == nil {
+		c[name] = new(outbox.Circuit)
+	}
+	return c[name]
+}
+
+// install gives each route of the options that accepts requests its inbox.
+func (b *inboxes) install(o *proxy.Options, all map[string]inbox.Options) map[string]*inbox.Inbox {
 	installed := map[string]*inbox.Inbox{}
 	install := func(r *proxy.Route, pattern string) {
 		if options, ok := all[pattern]; ok {
-			options.Observer = observer
-			in := inbox.New(box, cmp.Or(pattern, config.DefaultTopic), options)
+			options.Observer, options.Circuit = b.observer, b.circuits.of(cmp.Or(r.Upstream, o.Upstream.URL))
+			in := inbox.New(b.box, cmp.Or(pattern, config.DefaultTopic), options)
 			r.HTTP.Inbox, installed[pattern] = in, in
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -77,6 +78,23 @@ func TestAnInboxBeforeEncryption(t *testing.T) {
 	}
 	if !strings.Contains(stored, "in the clear") {
 		t.Error("the request is encrypted")
+	}
+}
+
+// Routes whose requests go to one server share what is known of it, also after a reload, which parses the addresses anew.
+func TestRoutesShareCircuits(t *testing.T) {
+	known := circuits{}
+	of := func(text string) *outbox.Circuit {
+		u, err := url.Parse(text)
+		clitest.Must(t, err)
+		return known.of(u)
+	}
+	one := of("http://api:8080/v1")
+	if one != of("http://api:8080/v2") || one != of("http://api:8080") {
+		t.Error("routes to one server have several circuits")
+	}
+	if one == of("http://api:8081/v1") || one == of("http://other:8080/v1") || one == of("https://api:8080/v1") {
+		t.Error("several servers have one circuit")
 	}
 }
 

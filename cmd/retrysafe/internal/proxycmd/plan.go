@@ -56,7 +56,7 @@ func newPlan(c *config.Config) (*plan, error) {
 		// This proxy serves nothing. Making it checks the routes.
 		guard, o := retrysafe.New(nil, p.guard), p.options
 		o.Routes = slices.Clone(o.Routes)
-		installInboxes(&o, c.Inboxes(), nil, nil)
+		(&inboxes{circuits: circuits{}}).install(&o, c.Inboxes())
 		o.Observation = httpsafe.NewObservation(guard, httpsafe.ObservationOptions{})
 		_, noOptions = proxy.New(guard, func(*http.Request) (string, error) { return "", nil }, o)
 	}
@@ -200,7 +200,7 @@ func (s *service) open(ctx context.Context) (err error) {
 	defer s.inboxes.close()
 	var accepting map[string]*inbox.Inbox
 	if s.inboxes != nil {
-		accepting = installInboxes(&p.options, p.config.Inboxes(), s.inboxes.box, s.inboxes.observer)
+		accepting = s.inboxes.install(&p.options, p.config.Inboxes())
 	}
 	handler, err := proxy.New(guard, scope, p.options)
 	if err != nil {

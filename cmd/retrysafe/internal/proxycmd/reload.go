@@ -155,7 +155,7 @@ func (s *service) replace(ctx context.Context, next *plan) error {
 	}
 	var installed map[string]*inbox.Inbox
 	if s.inboxes != nil {
-		installed = installInboxes(&next.options, accepting, s.inboxes.box, s.inboxes.observer)
+		installed = s.inboxes.install(&next.options, accepting)
 	}
 	if err := s.handler.Reload(scope, next.options, s.stopScope); err != nil {
 		stop()
