@@ -18,13 +18,13 @@ const (
 	undelivered = "undelivered" // with an inbox: its client has the answer 202, and nothing has taken the request
 	taken       = "taken"       // with an inbox: the request is taken from the table, and its key is not claimed
 	unclaimed   = "unclaimed"   // with the proxy: the claim waits in the database
-	claimed    = "claimed"
-	begun      = "begun"
-	written    = "written"
-	completed  = "completed"
-	committed  = "committed"
-	responded  = "responded"
-	unmarked   = "unmarked" // with an inbox: the service has answered, and the request is not marked as delivered
+	claimed     = "claimed"
+	begun       = "begun"
+	written     = "written"
+	completed   = "completed"
+	committed   = "committed"
+	responded   = "responded"
+	unmarked    = "unmarked" // with an inbox: the service has answered, and the request is not marked as delivered
 )
 
 // serviceBoundaries are those that a service reaches behind the proxy. Without it, there is unclaimed, too.
@@ -36,14 +36,14 @@ var boundaryNames = map[string]string{
 	accepted:    "accepted, before the answer 202",
 	undelivered: "after the answer 202, before the delivery",
 	taken:       "in the delivery, before the claim",
-	unclaimed:  "before the claim",
-	claimed:    "after the claim",
-	begun:      "in the work",
-	written:    "after the business write",
-	completed:  "after `complete`",
-	committed:  "between COMMIT and the answer",
-	responded:  "after the answer",
-	unmarked:   "after the answer, before the mark",
+	unclaimed:   "before the claim",
+	claimed:     "after the claim",
+	begun:       "in the work",
+	written:     "after the business write",
+	completed:   "after `complete`",
+	committed:   "between COMMIT and the answer",
+	responded:   "after the answer",
+	unmarked:    "after the answer, before the mark",
 }
 
 // process is a process of a service that has told of a boundary.

@@ -1,6 +1,7 @@
 package inbox
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"database/sql"
@@ -108,6 +109,7 @@ func (k *kit) build() {
 		k.http.Inbox = k.in
 		k.guarded = httpsafe.Middleware(k.guard, scope, k.http)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			body, _ := io.ReadAll(r.Body)
+			r.Body = io.NopCloser(bytes.NewReader(body))
 			k.mu.Lock()
 			k.runs = append(k.runs, string(body))
 			k.mu.Unlock()

@@ -15,7 +15,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/clitest"
 )
@@ -87,11 +86,7 @@ func TestAnInboxOutlivesEverything(t *testing.T) {
 	up.Start()
 	t.Cleanup(up.Close)
 	clitest.WaitFor(t, all, "all deliveries")
-	var list string
-	for late := time.Now().Add(time.Minute); strings.Count(list, `"delivered"`) < 4 && time.Now().Before(late); {
-		list = clitest.Run(t, "inbox", "list", "--store="+store, "--state=delivered", "--json").Stdout
-	}
-	clitest.Want(t, "delivered", strings.Count(list, `"delivered"`), 4)
+	waitForDelivered(t, store, 4)
 	mu.Lock()
 	defer mu.Unlock()
 	for what, n := range runs {
