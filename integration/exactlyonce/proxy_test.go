@@ -99,7 +99,7 @@ func (p *proxy) start() {
 		p.url, p.command, p.ended = "http://"+address, c, ended
 	case <-ended:
 		p.Errorf("the proxy ended before it listened:\n%s", p.log)
-	case <-time.After(time.Minute):
+	case <-time.After(patience):
 		p.Errorf("the proxy does not listen:\n%s", p.log)
 	}
 }
