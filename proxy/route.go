@@ -34,7 +34,8 @@ type Route struct {
 	Policy retrysafe.Policy
 	// HTTP says how keys and answers look. BufferFlushes is set by the proxy: see Stream. A request is verified by
 	// HTTP.VerifyFunc before AuthURL is asked about it; on a route that is Observed, one that is not verified is forwarded.
-	// With HTTP.Inbox, a Proxy is also the handler that inbox.Inbox.Run delivers the requests to.
+	// With HTTP.Inbox, a Proxy is also the handler that inbox.Inbox.Run delivers the requests to. One that a route without
+	// HTTP.Inbox matches, because the options have changed since it was accepted, is answered with 503, and waits.
 	//
 	// With HTTP.CompletedElsewhere the upstream completes the keys in transactions of its own. Each request with a key is
 	// sent with httpsafe.LeaseHeader and httpsafe.AttemptHeader. If no answer comes and the key was not completed, it is
@@ -195,6 +196,13 @@ func (h *routeHandler) verify(signature httpsafe.VerifyFunc) httpsafe.VerifyFunc
 
 // ServeHTTP implements http.Handler.
 func (h *routeHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if h.options.Inbox == nil && httpsafe.DeliveryFrom(r.Context()) != nil {
+		// The options have changed since the request was accepted. This route may claim no key for it: it waits until one
+		// with an inbox matches it again.
+		w.Header().Set("Retry-After", "5")
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	}
 	hold := w.(*holder) // set by Proxy.serveBounded
 	// A request that lacks a required key is refused without being forwarded, so it is treated like one with a key; and so
 	// is one whose body is read to verify it.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -47,7 +48,7 @@ func TestSoakInboxKills(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	sum := &inboxCounts{all: map[place2]*inboxCount{}}
+	sum := &inboxCounts{all: map[at]*inboxCount{}}
 	t.Run("all", func(t *testing.T) {
 		for name, open := range map[string]func(*testing.T) *inboxDatabase{
 			"PostgreSQL": inPostgres, "MariaDB": inMariaDB, "SQLite": inSQLite,
@@ -66,36 +67,34 @@ func TestSoakInboxKills(t *testing.T) {
 	sum.print(t, seed)
 }
 
-// round strikes once for each victim and boundary, or a few times if it is not thorough. It returns how often it has struck.
+// round strikes once for each victim and boundary, and n requests of each language; or, if it is not thorough, five times
+// that are left to chance. It returns how often it has struck.
 func (s *inboxStand) round(thorough bool) (strikes int) {
 	s.Helper()
-	if !thorough {
-		s.hitServices([]string{claimed, committed}, []string{serviceKilled}, 1)
-		for _, at := range []place2{
-			{proxyKilled, accepted}, {databaseKilled, unaccepted}, {proxyPaused, taken}, {proxyKilled, committed}, {databaseKilled, unmarked},
-		} {
-			if at.victim != databaseKilled || s.server != nil {
-				s.hit(at.victim, at.boundary, 1)
-				strikes++
-			}
-		}
-		return strikes + 2*len(s.languages)
-	}
-	strikes = s.hitServices(s.boundariesOfServices(), []string{serviceKilled, servicePaused}, 2)
-	victims := []string{proxyKilled, proxyPaused, databaseKilled, databasePaused}
-	if s.server == nil { // what kills SQLite kills the proxy
-		victims = []string{proxyKilled, proxyPaused, databasePaused}
-	}
-	for _, victim := range victims {
+	var all []at
+	for _, victim := range []string{proxyKilled, proxyPaused, databaseKilled, databasePaused} {
 		for _, boundary := range []string{unaccepted, accepted, undelivered, taken, claimed, begun, written, completed, committed, unmarked} {
-			if !s.completes && (boundary == begun || boundary == written || boundary == completed) {
-				continue
+			isInService := slices.Contains(serviceBoundaries, boundary)
+			switch {
+			case s.server == nil && victim == databaseKilled: // what kills SQLite kills the proxy
+			case isInService && !slices.Contains(s.boundariesOfServices(), boundary):
+			default:
+				all = append(all, at{victim, boundary})
 			}
-			s.hit(victim, boundary, 2)
-			strikes++
 		}
 	}
-	return strikes
+	s.dice.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	n := 2
+	if thorough {
+		strikes = s.hitServices(s.boundariesOfServices(), []string{serviceKilled, servicePaused}, n)
+	} else {
+		n, all = 1, all[:5]
+		strikes = s.hitServices([]string{claimed, committed}, []string{serviceKilled}, n)
+	}
+	for _, p := range all {
+		s.hit(p.victim, p.boundary, n)
+	}
+	return strikes + len(all)
 }
 
 // hit strikes while n requests of each language stand at a boundary.

@@ -250,16 +250,16 @@ func (s *inboxStand) look(all []*request, boundary string) (standing []*request,
 		}
 		state := records[r.order]
 		ended := state == "succeeded" || state == "failed"
-		var at, past bool
+		var here, past bool
 		switch boundary {
 		case accepted:
-			at, past = status.State != 0 && !r.accepted.Load(), r.accepted.Load()
+			here, past = status.State != 0 && !r.accepted.Load(), r.accepted.Load()
 		case taken:
-			at, past = status.InFlight && state == "", state != ""
+			here, past = status.InFlight && state == "", state != ""
 		case unmarked:
-			at, past = status.State == outbox.Pending && ended, status.State == outbox.Sent || status.State == outbox.Dead
+			here, past = status.State == outbox.Pending && ended, status.State == outbox.Sent || status.State == outbox.Dead
 		}
-		if at {
+		if here {
 			standing = append(standing, r)
 		}
 		if past {
@@ -310,10 +310,11 @@ type inboxCount struct {
 // inboxCounts is the table.
 type inboxCounts struct {
 	mu  sync.Mutex
-	all map[place2]*inboxCount
+	all map[at]*inboxCount
 }
 
-type place2 struct{ victim, boundary string }
+// at is where it is struck.
+type at struct{ victim, boundary string }
 
 // mustBeRight drains the inbox, compares it with the ledger and with what clients were told, and counts.
 func (s *inboxStand) mustBeRight(strikes int) {
@@ -324,11 +325,11 @@ func (s *inboxStand) mustBeRight(strikes int) {
 	s.sum.mu.Lock()
 	defer s.sum.mu.Unlock()
 	for _, r := range s.requests {
-		at := place2{r.victim, r.boundary}
-		n := s.sum.all[at]
+		where := at{r.victim, r.boundary}
+		n := s.sum.all[where]
 		if n == nil {
 			n = &inboxCount{struck: map[string]int{}}
-			s.sum.all[at] = n
+			s.sum.all[where] = n
 		}
 		wrong := func(what string, args ...any) {
 			s.Errorf("%s: %s, %s, %s: %s", r.order, r.language, r.victim, boundaryNames[r.boundary], fmt.Sprintf(what, args...))
@@ -399,7 +400,7 @@ func (c *inboxCounts) print(t *testing.T, seed uint64) {
 		"|---|---|---|---|---|---|---|---|---|\n")
 	for _, victim := range victims() {
 		for _, boundary := range inboxBoundaries {
-			if n := c.all[place2{victim, boundary}]; n != nil {
+			if n := c.all[at{victim, boundary}]; n != nil {
 				fmt.Fprintf(&b, "| %s | %s | %d | %d | %d | %d | %d | %d | %d |\n", victim, boundaryNames[boundary],
 					n.struck["PostgreSQL"], n.struck["MariaDB"], n.struck["SQLite"], n.doubled, n.lost, n.disordered, n.unknown)
 			}
