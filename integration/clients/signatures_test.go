@@ -44,8 +44,6 @@ func sign(t *testing.T, secret string, bodies ...string) (all []map[signature.Sc
 
 // A sender that sends each of its events five times at once gets 202 each time, and each event has one effect. Nothing is
 // accepted with a signature that is not its own.
-//
-// Seen to fail with the messages of the inbox keyed at random.
 func TestSendersRepeatEventsAtOnce(t *testing.T) {
 	t.Parallel()
 	const secret, events, times = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", 8, 5

@@ -73,9 +73,18 @@ func newKit(t *testing.T, d outbox.Dialect) *kit {
 	case outbox.MySQL:
 		driver, url = "mysql", sharedMariaDB.Get(t).Database(t)
 	default:
-		url = "file:" + filepath.Join(t.TempDir(), "inbox.db") +
-			"?_pragma=busy_timeout(20000)&_pragma=journal_mode(wal)&_txlock=immediate"
+		url = fileURL(t.TempDir())
 	}
+	return newKitAt(t, d, driver, url)
+}
+
+func fileURL(folder string) string {
+	return "file:" + filepath.Join(folder, "inbox.db") + "?_pragma=busy_timeout(20000)&_pragma=journal_mode(wal)&_txlock=immediate"
+}
+
+// newKitAt is newKit with a database that is there.
+func newKitAt(t *testing.T, d outbox.Dialect, driver, url string) *kit {
+	t.Helper()
 	db, err := sql.Open(driver, url)
 	if err != nil {
 		t.Fatal(err)
