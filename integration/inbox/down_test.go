@@ -66,7 +66,12 @@ func TestSoakAnHourDown(t *testing.T) {
 		for object := range objects {
 			all.Go(func() {
 				for i := 1; i <= n/objects; i++ {
-					if a := k.post(fmt.Sprintf(`{"id":"%d-%d","n":%d,"object":%d}`, object, i, i, object)); a.Code != http.StatusAccepted {
+					body := fmt.Sprintf(`{"id":"%d-%d","n":%d,"object":%d}`, object, i, i, object)
+					a := k.post(body)
+					for try := 0; a.Code == http.StatusServiceUnavailable && try < 10; try++ { // as senders do
+						a = k.post(body)
+					}
+					if a.Code != http.StatusAccepted {
 						k.Errorf("status %d: %s", a.Code, a.Body)
 					}
 				}

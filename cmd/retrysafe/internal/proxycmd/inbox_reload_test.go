@@ -91,7 +91,11 @@ func TestAReloadTakesTheRouteOfAnInboxOut(t *testing.T) {
 		service.send(p.Running, "/hooks", id)
 	}
 	p.reload(head + "  POST /others: " + inboxRoute)
-	clitest.Want(t, "route", p.Logged("requests wait for a route that has no inbox now, and are not delivered")["route"], any("POST /hooks"))
+	const waits = "requests wait for a route that has no inbox now, and are not delivered"
+	for late := time.Now().Add(time.Minute); !strings.Contains(p.Log(), waits) && time.Now().Before(late); {
+		time.Sleep(10 * time.Millisecond) // it is logged before or after the reload
+	}
+	clitest.Want(t, "route", p.Logged(waits)["route"], any("POST /hooks"))
 	service.serve()
 	service.send(p.Running, "/others", 3)
 	clitest.Want(t, "runs", fmt.Sprint(service.waitFor("/others 3")), "map[/others 3:1]")
