@@ -127,8 +127,8 @@ func DeliveryFrom(ctx context.Context) *Delivery {
 	return d
 }
 
-// RefuseDelivery refuses a delivered request that has come to where keys do not count, because the routes have changed since
-// it was accepted: its work could run several times. The Delivery's Advice says so.
+// RefuseDelivery refuses a delivered request that has come to a handler without an Inbox, because the routes have changed
+// since it was accepted: where keys do not count its work could run several times. The Delivery's Advice says so.
 func RefuseDelivery(w http.ResponseWriter, r *http.Request, o Options) {
 	DeliveryFrom(r.Context()).Advice = retrysafe.SituationNotSupported.Advice()
 	o.WriteProblem(w, problem(retrysafe.SituationNotSupported))

@@ -86,8 +86,9 @@ func judge(d *httpsafe.Delivery, w *response) error {
 			return outbox.Permanent(err)
 		}
 		return nil
-	case retrysafe.SituationInFlight, retrysafe.SituationStoreUnavailable, retrysafe.SituationShuttingDown,
-		retrysafe.SituationCanceled:
+	case retrysafe.SituationInFlight, retrysafe.SituationCanceled:
+		return outbox.Postponed(fmt.Errorf("inbox: %s", a.Situation), max(a.RetryAfter, time.Second))
+	case retrysafe.SituationStoreUnavailable, retrysafe.SituationShuttingDown:
 		return outbox.Untried(outbox.RetryAfter(fmt.Errorf("inbox: %s", a.Situation), max(a.RetryAfter, time.Second)))
 	case retrysafe.SituationReleased:
 		if d.NotSent {
@@ -101,8 +102,8 @@ func judge(d *httpsafe.Delivery, w *response) error {
 		return outbox.Permanent(fmt.Errorf("inbox: the outcome is unknown: decide the key, and deliver the request again if it " +
 			"was not executed"))
 	case retrysafe.SituationNotSupported:
-		return outbox.Permanent(errors.New("inbox: the route that the request has now guards no keys, and was not asked: let the " +
-			"route accept into an inbox again, and deliver the request again"))
+		return outbox.Postponed(errors.New("inbox: the route that the request has now has no inbox, and was not asked: let it "+
+			"accept into an inbox again"), 5*time.Second)
 	case retrysafe.SituationNotReplayable: // it has ended before, and its answer is not kept
 		if a.Executed == retrysafe.ExecutedYes {
 			return nil

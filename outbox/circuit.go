@@ -76,7 +76,7 @@ func (c *Circuit) note(done []ended, probe bool) (isOpen bool) {
 	wasOpen, failed := c.refused >= unreachable, false
 	for _, e := range done {
 		switch {
-		case e.late:
+		case e.late, saysNothing(e.answer):
 		case isUntried(e.answer):
 			failed = true
 			c.refused++

@@ -11,6 +11,7 @@ import (
 var (
 	away  = []ended{{answer: Untried(errors.New("connection refused"))}}
 	there = []ended{{answer: errors.New("500")}}
+	alone = []ended{{answer: Postponed(errors.New("in flight"), time.Second)}}
 )
 
 // open makes a receiver unreachable.
@@ -114,4 +115,25 @@ func TestCircuitIsGivenBack(t *testing.T) {
 			t.Error("it may be entered after the relay has ended")
 		}
 	})
+}
+
+// A message that is postponed for its own reason says nothing of the receiver: it neither opens a circuit nor closes one, and
+// lets another message try. Seen to fail with saysNothing left out of note.
+func TestAPostponedMessageOpensNoCircuit(t *testing.T) {
+	var c Circuit
+	for range unreachable {
+		if c.note(alone, false) {
+			t.Fatal("the circuit is open")
+		}
+	}
+	open(&c)
+	c.until = time.Time{}
+	for range 2 {
+		if probe, ok := c.enter(t.Context()); !probe || !ok {
+			t.Fatal("no message may try")
+		}
+		if !c.note(alone, true) {
+			t.Fatal("the circuit is closed")
+		}
+	}
 }

@@ -98,8 +98,8 @@ func RetryAfter(err error, d time.Duration) error {
 	return &answer{error: err, after: d}
 }
 
-// Untried wraps err to say that nothing was sent, as if the receiver could not be reached: the try does not count. What
-// RetryAfter and Permanent have said of err stays. Untried(nil) is nil.
+// Untried wraps err to say that nothing was sent, as if the receiver could not be reached: the try does not count, and
+// opens a [Circuit] with others. What RetryAfter and Permanent have said of err stays. Untried(nil) is nil.
 func Untried(err error) error {
 	if err == nil {
 		return nil
@@ -109,6 +109,15 @@ func Untried(err error) error {
 		a.permanent, a.after = known.permanent, known.after
 	}
 	return &a
+}
+
+// Postponed wraps err to say that nothing was sent for a reason that lies in this message alone: the try does not count, the
+// message is due again after d, and nothing follows for others. Postponed(nil, d) is nil.
+func Postponed(err error, d time.Duration) error {
+	if err == nil {
+		return nil
+	}
+	return &answer{error: err, after: d, untried: true, alone: true}
 }
 
 // IsPermanent reports whether err was wrapped by Permanent.
@@ -131,12 +140,19 @@ func isUntried(err error) bool {
 	return ok && a.untried
 }
 
+// saysNothing reports whether err was made by Postponed.
+func saysNothing(err error) bool {
+	a, ok := asAnswer(err)
+	return ok && a.alone
+}
+
 // answer is an error with a mark. Its text is that of the wrapped error.
 type answer struct {
 	error
 	permanent bool
 	after     time.Duration
 	untried   bool // the message was not sent
+	alone     bool // which says nothing of the receiver
 }
 
 func (a *answer) Unwrap() error { return a.error }

@@ -23,6 +23,14 @@ func deliver(t *testing.T, h http.Handler, path string, header http.Header) (*ht
 	return d, w
 }
 
+// deliverer is an inbox that accepts nothing.
+type deliverer struct{ httpsafe.Inbox }
+
+func (deliverer) Problems() []httpsafe.Problem { return nil }
+
+// withInbox has requests on every path but those of other routes delivered.
+func withInbox(s *setup) { s.options.Default.HTTP.Inbox = deliverer{} }
+
 // started keeps the proxy of a kit.
 func started(p **proxy.Proxy) change {
 	return func(s *setup) { s.started = func(started *proxy.Proxy) { *p = started } }
@@ -35,7 +43,7 @@ func TestOnlyAnInboxSaysWhenARequestWasAccepted(t *testing.T) {
 	up := newUpstream(t, func(http.ResponseWriter, *http.Request) {})
 	var p *proxy.Proxy
 	k := newKit(t, up.URL, started(&p), func(s *setup) {
-		s.options.Routes = []proxy.Route{{Pattern: "/open", Unguarded: true}}
+		s.options.Routes = []proxy.Route{{Pattern: "/open", Unguarded: true}, {Pattern: "/inbox", HTTP: httpsafe.Options{Inbox: deliverer{}}}}
 	})
 	said := http.Header{
 		"Retrysafe-Accepted": {"2030-01-01T00:00:00Z"}, "Retrysafe_accepted": {"2030-01-01T00:00:00Z"},
@@ -62,27 +70,27 @@ func TestOnlyAnInboxSaysWhenARequestWasAccepted(t *testing.T) {
 			wantSaid(method+" "+path, 0)
 		}
 	}
-	deliver(t, p, "/", said.Clone())
+	deliver(t, p, "/inbox", said.Clone())
 	wantSaid("delivered", 1)
 	want(t, "the time", up.last().Header.Get("Retrysafe-Accepted"), "2030-01-01T00:00:00Z")
 }
 
-// A request that was accepted under its key is not sent where keys do not count, as after a reload in which its route has
-// become another one: the service could run several times for it. Seen to fail with RefuseDelivery called nowhere: the upstream was
-// asked.
+// A request that was accepted under its key is not sent by a route without an inbox, as after a reload in which its route has
+// become another one: where keys do not count, the service could run several times for it. Seen to fail with RefuseDelivery
+// called nowhere: the upstream was asked.
 func TestADeliveryIsGuarded(t *testing.T) {
 	up := newUpstream(t, func(http.ResponseWriter, *http.Request) {})
 	var p *proxy.Proxy
-	newKit(t, up.URL, started(&p), func(s *setup) {
+	newKit(t, up.URL, withInbox, started(&p), func(s *setup) {
 		s.options.Observation = httpsafe.NewObservation(retrysafe.New(s.store, s.guard), httpsafe.ObservationOptions{})
 		ofOthers := httpsafe.IETF()
 		ofOthers.Methods = []string{http.MethodPut}
 		s.options.Routes = []proxy.Route{
 			{Pattern: "/unguarded", Unguarded: true}, {Pattern: "/observed", Observed: true},
-			{Pattern: "/methods", HTTP: httpsafe.Options{Profile: ofOthers}},
+			{Pattern: "/methods", HTTP: httpsafe.Options{Profile: ofOthers, Inbox: deliverer{}}}, {Pattern: "/guarded"},
 		}
 	})
-	for _, path := range []string{"/unguarded", "/observed", "/methods"} {
+	for _, path := range []string{"/unguarded", "/observed", "/methods", "/guarded"} {
 		d, w := deliver(t, p, path, http.Header{})
 		want(t, path+": situation", d.Advice.Situation, retrysafe.SituationNotSupported)
 		want(t, path+": status", w.Code, http.StatusNotImplemented)
@@ -98,7 +106,7 @@ func TestTheLastAttemptSaysWhetherADeliveryWasSent(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
 	var p *proxy.Proxy
 	newKit(t, up.URL, started(&p), func(s *setup) {
-		s.options.Default.HTTP = httpsafe.Options{CompletedElsewhere: true, Attempts: 2}
+		s.options.Default.HTTP = httpsafe.Options{CompletedElsewhere: true, Attempts: 2, Inbox: deliverer{}}
 		s.options.Transport = &notAtFirst{http.DefaultTransport, 1}
 	})
 	d, w := deliver(t, p, "/", http.Header{})

@@ -34,7 +34,8 @@ type Route struct {
 	Policy retrysafe.Policy
 	// HTTP says how keys and answers look. BufferFlushes is set by the proxy: see Stream. A request is verified by
 	// HTTP.VerifyFunc before AuthURL is asked about it; on a route that is Observed, one that is not verified is forwarded.
-	// With HTTP.Inbox, a Proxy is also the handler that inbox.Inbox.Run delivers the requests to.
+	// With HTTP.Inbox, a Proxy is also the handler that inbox.Inbox.Run delivers the requests to. One that a route without
+	// HTTP.Inbox matches, because the options have changed since it was accepted, is not sent, and waits.
 	//
 	// With HTTP.CompletedElsewhere the upstream completes the keys in transactions of its own. Each request with a key is
 	// sent with httpsafe.LeaseHeader and httpsafe.AttemptHeader. If no answer comes and the key was not completed, it is
@@ -203,7 +204,7 @@ func (h *routeHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	observed := h.observed != nil && !h.enforces(r)
 	hold.bodyWithin(h.bodyTimeout, keyed && !observed)
 	switch {
-	case delivered && (observed || h.noGuards):
+	case delivered && h.options.Inbox == nil:
 		httpsafe.RefuseDelivery(w, r, h.options)
 	case observed:
 		h.observed.ServeHTTP(w, r)

@@ -17,6 +17,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -105,6 +106,14 @@ func (p *proxy) kill() {
 		p.command.Process.Kill()
 		<-p.ended
 	}
+}
+
+// end ends the process by SIGTERM, which lets deliveries that are under way end, and returns when it is gone.
+func (p *proxy) end() {
+	if err := p.command.Process.Signal(syscall.SIGTERM); err != nil {
+		p.Error(err)
+	}
+	<-p.ended
 }
 
 // api is Stripe's mock, which runs whatever comes, and a note of what it ran.

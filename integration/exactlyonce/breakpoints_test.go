@@ -13,14 +13,18 @@ import (
 
 // The boundaries that a service reaches, in this order.
 const (
-	unaccepted = "unaccepted" // with an inbox: the write that accepts the request waits in the database
-	unclaimed  = "unclaimed"  // with the proxy: the claim waits in the database
-	claimed    = "claimed"
-	begun      = "begun"
-	written    = "written"
-	completed  = "completed"
-	committed  = "committed"
-	responded  = "responded"
+	unaccepted  = "unaccepted"  // with an inbox: the write that accepts the request waits in the database
+	accepted    = "accepted"    // with an inbox: the request is saved, and its client has no answer
+	undelivered = "undelivered" // with an inbox: its client has the answer 202, and nothing has taken the request
+	taken       = "taken"       // with an inbox: the request is taken from the table, and its key is not claimed
+	unclaimed   = "unclaimed"   // with the proxy: the claim waits in the database
+	claimed     = "claimed"
+	begun       = "begun"
+	written     = "written"
+	completed   = "completed"
+	committed   = "committed"
+	responded   = "responded"
+	unmarked    = "unmarked" // with an inbox: the service has answered, and the request is not marked as delivered
 )
 
 // serviceBoundaries are those that a service reaches behind the proxy. Without it, there is unclaimed, too.
@@ -28,14 +32,18 @@ var serviceBoundaries = []string{claimed, begun, written, completed, committed, 
 
 // boundaryNames are the names in the table.
 var boundaryNames = map[string]string{
-	unaccepted: "before it is accepted",
-	unclaimed:  "before the claim",
-	claimed:    "after the claim",
-	begun:      "in the work",
-	written:    "after the business write",
-	completed:  "after `complete`",
-	committed:  "between COMMIT and the answer",
-	responded:  "after the answer",
+	unaccepted:  "before it is accepted",
+	accepted:    "accepted, before the answer 202",
+	undelivered: "after the answer 202, before the delivery",
+	taken:       "in the delivery, before the claim",
+	unclaimed:   "before the claim",
+	claimed:     "after the claim",
+	begun:       "in the work",
+	written:     "after the business write",
+	completed:   "after `complete`",
+	committed:   "between COMMIT and the answer",
+	responded:   "after the answer",
+	unmarked:    "after the answer, before the mark",
 }
 
 // process is a process of a service that has told of a boundary.

@@ -62,6 +62,13 @@ func charge(
 	}
 }
 
+// body returns the body of an order. What orders have in common that are delivered one after the other comes before a
+// slash in their names.
+func body(order string) string {
+	aggregate, _, _ := strings.Cut(order, "/")
+	return `{"order": "` + order + `", "aggregate": "` + aggregate + `"}`
+}
+
 // attempt sends an order once. again is how long to wait before the next attempt; 0 if the answer is final.
 func attempt(
 	ctx context.Context, order string, wait time.Duration, url, prefer string,
@@ -69,7 +76,7 @@ func attempt(
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/charges",
-		strings.NewReader(`{"order": "`+order+`"}`))
+		strings.NewReader(body(order)))
 	if err != nil {
 		return a, 0, err
 	}

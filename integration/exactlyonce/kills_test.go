@@ -29,8 +29,7 @@ const (
 // Nothing is doubled, lost or unknown, and every client gets the stored answer, whatever is killed or paused at whatever
 // boundary.
 //
-// The control is seen to fail each time: there the completion is in a transaction of its own. Behind the inbox it was seen
-// to fail with requests acknowledged before they are saved.
+// The control is seen to fail each time: there the completion is in a transaction of its own.
 func TestSoakKills(t *testing.T) {
 	c := &counts{}
 	rounds := soak.Times(t, 1)
@@ -68,29 +67,6 @@ func TestSoakKills(t *testing.T) {
 				s.mustBeRight()
 			})
 		}
-		t.Run(behindInbox, func(t *testing.T) { // its deliveries are those of the proxy, and their services use the same functions
-			t.Parallel()
-			all := languages()
-			if rounds == 1 {
-				all = []language{all[0], all[1], all[3]}
-			}
-			s := newStand(t, c, behindInbox, all...)
-			s.thorough = rounds > 1
-			s.hitServices(rounds)
-			for range rounds {
-				s.hitAll(databaseKilled, s.killDatabase)
-				s.hitAll(proxyKilled, s.killProxies)
-				s.hitAll(proxyPaused, s.pauseProxies)
-				s.hitAccepting(proxyKilled, s.killProxies)
-				s.hitAccepting(databaseKilled, s.killDatabase)
-			}
-			s.drain() // most clients have left with their 202, and only deliveries can charge their orders now
-			for _, wrong := range s.check() {
-				t.Error(wrong)
-			}
-			s.counts.forget(behindInbox) // they are counted again
-			s.mustBeRight()
-		})
 		t.Run("control", func(t *testing.T) {
 			t.Parallel()
 			s := open(t, control)
@@ -101,18 +77,6 @@ func TestSoakKills(t *testing.T) {
 		})
 	})
 	c.print(t, languages())
-}
-
-// drain waits until nothing is left in the inbox.
-func (s *stand) drain() {
-	s.Helper()
-	s.pool.Reset() // the server may have been killed
-	for late, waiting := time.Now().Add(patience), -1; waiting != 0; pause(s.Context(), 50*time.Millisecond) {
-		err := s.pool.QueryRow(s.Context(), "SELECT count(*) FROM retrysafe_inbox WHERE state <> 2").Scan(&waiting)
-		if err != nil || time.Now().After(late) {
-			s.Fatalf("%d requests wait in the inbox: %v", waiting, err)
-		}
-	}
 }
 
 // mustBeRight fails the test if anything is wrong.
@@ -266,22 +230,10 @@ func (s *stand) hitAll(victim string, strike func(proceed func())) {
 // hitClaims strikes while the claims of proxies wait in the database, because the test has locked the table.
 func (s *stand) hitClaims(victim string, strike func(proceed func())) {
 	s.Helper()
-	s.hitWaiting(victim, "retrysafe.claims", unclaimed, strike)
-}
-
-// hitAccepting strikes while requests wait for the database to accept them.
-func (s *stand) hitAccepting(victim string, strike func(proceed func())) {
-	s.Helper()
-	s.hitWaiting(victim, "retrysafe_inbox", unaccepted, strike)
-}
-
-// hitWaiting strikes while requests wait for a table, which the test has locked.
-func (s *stand) hitWaiting(victim, table, boundary string, strike func(proceed func())) {
-	s.Helper()
 	s.pool.Reset() // the server may have been killed
 	lock, err := s.pool.Begin(s.Context())
 	if err == nil {
-		_, err = lock.Exec(s.Context(), "LOCK TABLE "+table+" IN SHARE MODE")
+		_, err = lock.Exec(s.Context(), "LOCK TABLE retrysafe.claims IN SHARE MODE")
 	}
 	if err != nil {
 		s.Fatal(err)
@@ -289,10 +241,7 @@ func (s *stand) hitWaiting(victim, table, boundary string, strike func(proceed f
 	var all []*op
 	var answers []chan struct{}
 	for _, v := range s.services {
-		o := s.begin(v, victim, boundary)
-		if boundary == unaccepted {
-			o.prefer = "respond-async" // what is acknowledged too early is acknowledged before the strike
-		}
+		o := s.begin(v, victim, unclaimed)
 		all, answers = append(all, o), append(answers, o.start(s.Context()))
 	}
 	for late, waiting := time.Now().Add(patience), 0; waiting < len(all); {

@@ -51,17 +51,6 @@ func (c *counts) add(r row, n count) {
 	c.all[r].add(n)
 }
 
-// forget takes the orders of a way out of the table.
-func (c *counts) forget(way string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for r := range c.all {
-		if r.way == way {
-			delete(c.all, r)
-		}
-	}
-}
-
 // check compares the ledger, the records and what the clients were told, counts it, and returns what is wrong.
 func (s *stand) check() (wrong []string) {
 	s.Helper()
@@ -117,9 +106,6 @@ func (o *op) judge(charges []int, stored []answer) (n count, why string) {
 	if len(charges) > 1 {
 		n.doubled, why = 1, fmt.Sprintf("charged %d times", len(charges))
 	}
-	if o.leaves && o.accepted && len(charges) == 0 {
-		n.lost, why = 1, why+" accepted and not charged"
-	}
 	if o.err != nil {
 		return n, why + o.err.Error()
 	}
@@ -151,10 +137,10 @@ func (c *counts) print(t *testing.T, languages []language) {
 	t.Helper()
 	var b strings.Builder
 	total := count{}
-	for _, way := range []string{behindProxy, behindInbox, alone, control} {
+	for _, way := range []string{behindProxy, alone, control} {
 		var lines strings.Builder
 		for _, victim := range victims() {
-			for _, boundary := range append([]string{unaccepted, unclaimed}, serviceBoundaries...) {
+			for _, boundary := range append([]string{unclaimed}, serviceBoundaries...) {
 				sum, cells := count{}, ""
 				for _, l := range languages {
 					n := c.all[row{way, victim, boundary, l.name}]

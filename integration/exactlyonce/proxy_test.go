@@ -18,8 +18,9 @@ import (
 // proxy is the command in front of a service. It is killed and started again; each time it has another address.
 type proxy struct {
 	*testing.T
-	config string
-	log    *text
+	program string
+	config  string
+	log     *text
 
 	mu      sync.Mutex
 	url     string
@@ -33,18 +34,25 @@ var (
 	lease   = 3 * time.Second
 )
 
-// newProxy starts a proxy for a service. Its route has some more settings.
-func newProxy(s *stand, upstream, more string) *proxy {
+// newProxy starts a proxy for a service.
+func newProxy(s *stand, upstream string) *proxy {
 	s.Helper()
-	p := &proxy{T: s.T, config: filepath.Join(s.TempDir(), "proxy.yaml"), log: &s.log}
-	config := fmt.Sprintf(`
+	return startProxy(s, fmt.Sprintf(`
 upstream: %s
 store: %s
 listen: 127.0.0.1:0
 log: json
 routes:
-  POST /charges: {complete: upstream, timeout: %v, lease: %v%s}
-`, upstream, s.url, timeout, lease, more)
+  POST /charges: {complete: upstream, timeout: %v, lease: %v}
+`, upstream, s.url, timeout, lease))
+}
+
+// startProxy starts a proxy with a configuration.
+func startProxy(s *stand, config string) *proxy {
+	s.Helper()
+	p := &proxy{
+		T: s.T, program: build(s.T, "../../cmd/retrysafe"), config: filepath.Join(s.TempDir(), "proxy.yaml"), log: &s.log,
+	}
 	if err := os.WriteFile(p.config, []byte(config), 0o600); err != nil {
 		s.Fatal(err)
 	}
@@ -62,7 +70,7 @@ func (p *proxy) address() string {
 
 // start starts a process, and returns once it listens.
 func (p *proxy) start() {
-	c := exec.Command(build(p.T, "../../cmd/retrysafe"), "proxy", "--config="+p.config)
+	c := exec.Command(p.program, "proxy", "--config="+p.config)
 	c.Dir = filepath.Dir(p.config)
 	log, err := c.StderrPipe()
 	if err == nil {
@@ -91,7 +99,7 @@ func (p *proxy) start() {
 		p.url, p.command, p.ended = "http://"+address, c, ended
 	case <-ended:
 		p.Errorf("the proxy ended before it listened:\n%s", p.log)
-	case <-time.After(time.Minute):
+	case <-time.After(patience):
 		p.Errorf("the proxy does not listen:\n%s", p.log)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"net/http"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -46,15 +45,11 @@ type service struct {
 // The ways in which clients reach a service.
 const (
 	behindProxy = "behind the proxy"
-	behindInbox = "behind an inbox"
 	alone       = "without the proxy"
 	control     = "control: `complete` in a transaction of its own"
 )
 
-// inboxSettings are those of a route with an inbox. A client that repeats its request gets the answer when there is one.
-const inboxSettings = ", accept: inbox, wait: 1s, deliver: {first_delay: 200ms, max_delay: 1s, attempts: 1000}"
-
-// newStand starts the services of a way. A service of another way than behindProxy and behindInbox claims its keys itself.
+// newStand starts the services of a way. A service of another way than behindProxy claims its keys itself.
 func newStand(t *testing.T, c *counts, way string, languages ...language) *stand {
 	t.Helper()
 	s := &stand{T: t, breakpoints: newBreakpoints(t), counts: c}
@@ -88,9 +83,9 @@ func newStand(t *testing.T, c *counts, way string, languages ...language) *stand
 	}
 	for _, l := range languages {
 		one := &service{language: l, way: way, direct: l.start(s, environment...)}
-		if more, ok := map[string]string{behindProxy: "", behindInbox: inboxSettings}[way]; ok {
+		if way == behindProxy {
 			for i := range one.proxies {
-				one.proxies[i] = newProxy(s, one.direct, more)
+				one.proxies[i] = newProxy(s, one.direct)
 			}
 		}
 		s.services = append(s.services, one)
@@ -122,17 +117,11 @@ type op struct {
 	struck  bool
 	answers []answer
 	err     error
-	// leaves says that the client does not ask again once its request was accepted, and accepted that it was.
-	leaves, accepted bool
-	prefer           string // what Prefer says
 }
 
 // begin makes a new order.
 func (s *stand) begin(v *service, victim, boundary string) *op {
-	o := &op{
-		row: row{v.way, victim, boundary, v.name}, service: v,
-		order: fmt.Sprintf("order-%d", s.orders.Add(1)), leaves: v.way == behindInbox,
-	}
+	o := &op{row: row{v.way, victim, boundary, v.name}, service: v, order: fmt.Sprintf("order-%d", s.orders.Add(1))}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ops = append(s.ops, o)
@@ -143,11 +132,8 @@ func (s *stand) begin(v *service, victim, boundary string) *op {
 // closed when the final answer is there.
 func (o *op) run(ctx context.Context, answered chan<- struct{}) {
 	defer close(answered)
-	a, err := charge(ctx, o.order, attemptTimeout, o.leaves, o.prefer, o.service.urls()...)
-	switch o.err = err; {
-	case err == nil && a.code == http.StatusAccepted:
-		o.accepted = true
-	case err == nil:
+	a, err := charge(ctx, o.order, attemptTimeout, false, "", o.service.urls()...)
+	if o.err = err; err == nil {
 		o.answers = append(o.answers, a)
 	}
 }
@@ -160,7 +146,7 @@ func (o *op) start(ctx context.Context) (answered chan struct{}) {
 
 // again asks once more for the answer of an order that has one.
 func (o *op) again(ctx context.Context) {
-	if o.leaves, o.prefer = false, ""; o.err == nil {
+	if o.err == nil {
 		o.run(ctx, make(chan struct{}))
 	}
 }

@@ -1,6 +1,7 @@
 package inbox
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"database/sql"
@@ -72,9 +73,18 @@ func newKit(t *testing.T, d outbox.Dialect) *kit {
 	case outbox.MySQL:
 		driver, url = "mysql", sharedMariaDB.Get(t).Database(t)
 	default:
-		url = "file:" + filepath.Join(t.TempDir(), "inbox.db") +
-			"?_pragma=busy_timeout(20000)&_pragma=journal_mode(wal)&_txlock=immediate"
+		url = fileURL(t.TempDir())
 	}
+	return newKitAt(t, d, driver, url)
+}
+
+func fileURL(folder string) string {
+	return "file:" + filepath.Join(folder, "inbox.db") + "?_pragma=busy_timeout(20000)&_pragma=journal_mode(wal)&_txlock=immediate"
+}
+
+// newKitAt is newKit with a database that is there.
+func newKitAt(t *testing.T, d outbox.Dialect, driver, url string) *kit {
+	t.Helper()
 	db, err := sql.Open(driver, url)
 	if err != nil {
 		t.Fatal(err)
@@ -114,6 +124,7 @@ func (k *kit) build() {
 func (k *kit) service() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
 		k.mu.Lock()
 		k.runs = append(k.runs, string(body))
 		k.mu.Unlock()

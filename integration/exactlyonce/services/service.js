@@ -1,10 +1,14 @@
-// A service that charges exactly once, with the driver pg. It serves one connection, which is its standard input. It
-// tells the test at which boundary it is, and waits until the test lets it continue, so that the test can kill it there.
+// A service that charges exactly once, with the driver pg or mysql2. If DATABASE is a path, it has neither a database nor
+// a key, and writes a line for each charge. It serves one connection, which is its standard input. It tells the test at
+// which boundary it is, and waits until the test lets it continue, so that the test can kill it there.
 'use strict';
+const fs = require('node:fs');
 const http = require('node:http');
 const net = require('node:net');
-const { Client } = require('pg');
 
+const database = process.env.DATABASE;
+const file = database.startsWith('/');
+const mysql = database.startsWith('mysql:');
 const how = process.env.COMPLETE; // which mistake it makes; "inside" is none
 const apart = how === 'apart'; // the control: complete in a transaction of its own
 
@@ -23,6 +27,29 @@ class Boundaries {
   }
 }
 
+// Connects. What it returns has the method query of pg.
+async function connect() {
+  if (mysql) {
+    const db = await require('mysql2/promise').createConnection(database);
+    return { query: async (text, values) => ({ rows: (await db.query(text.replace(/\$\d/g, '?'), values))[0] }) };
+  }
+  const db = new (require('pg').Client)({ connectionString: database });
+  db.on('error', () => {}); // the query that it breaks reports it, too
+  await db.connect();
+  return db;
+}
+
+// Charges without a key. As "first", it answers before that, as services do that acknowledge webhooks at once.
+async function append(order, test, res) {
+  if (how === 'first') await respond(res, 202, '{}');
+  await test.reach('claimed');
+  const ledger = fs.openSync(database, 'a');
+  fs.writeSync(ledger, `${order}\n`);
+  fs.fsyncSync(ledger);
+  await test.reach('committed');
+  if (how !== 'first') await respond(res, 201, JSON.stringify({ order }));
+}
+
 // Does without the proxy what the proxy does: claims the key, or answers with what the record says.
 async function claim(db, order, test, res) {
   await test.reach('unclaimed');
@@ -36,7 +63,7 @@ async function claim(db, order, test, res) {
 
 async function charge(db, lease, order, test) {
   await db.query('BEGIN');
-  if (!apart) await db.query('SELECT retrysafe.hold($1)', [lease]);
+  if (!apart && !mysql) await db.query('SELECT retrysafe.hold($1)', [lease]);
   const { rows: [{ amount }] } = await db.query("SELECT amount FROM prices WHERE article = 'book'");
   await test.reach('begun');
   const { rows: [{ id }] } = await db.query(
@@ -49,7 +76,8 @@ async function charge(db, lease, order, test) {
   await test.reach('written');
   const answer = JSON.stringify({ charge: Number(id), order });
   if (!['answers 500', 'forgets complete'].includes(how)) {
-    await db.query('SELECT retrysafe.complete($1, $2, 201)', [lease, answer]);
+    const complete = mysql ? 'CALL retrysafe_complete($1, $2, 201, NULL)' : 'SELECT retrysafe.complete($1, $2, 201)';
+    await db.query(complete, [lease, answer]);
   }
   await test.reach('completed');
   await db.query('COMMIT');
@@ -67,10 +95,13 @@ const server = http.createServer(async (req, res) => {
   for await (const part of req) text += part;
   const { order } = JSON.parse(text);
   const test = new Boundaries(order);
-  const db = new Client({ connectionString: process.env.DATABASE });
-  db.on('error', () => {}); // the query that it breaks reports it, too
   try {
-    await db.connect();
+    if (file) {
+      await append(order, test, res);
+      await test.reach('responded');
+      process.exit(0);
+    }
+    const db = await connect();
     const lease = req.headers['retrysafe-lease'] ?? await claim(db, order, test, res);
     if (lease) {
       await test.reach('claimed');

@@ -1,5 +1,6 @@
-"""A service that charges exactly once, with the driver that the first argument names: psycopg or psycopg2.
-COMPLETE says which mistake it makes; "inside" is none.
+"""A service that charges exactly once, with the driver that the first argument names: psycopg, psycopg2 or pymysql.
+With "file" it has neither a database nor a key, and writes a line for each charge. COMPLETE says which mistake it makes;
+"inside" is none.
 
 It forks a process for each request. Each process tells the test at which boundary it is, and waits until the test lets
 it continue, so that the test can kill it there.
@@ -14,8 +15,11 @@ import sys
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from socketserver import ForkingMixIn
+from urllib.parse import urlsplit
 
-driver = importlib.import_module(sys.argv[1])
+FILE = sys.argv[1] == "file"
+MYSQL = sys.argv[1] == "pymysql"
+driver = None if FILE else importlib.import_module(sys.argv[1])
 HOW = os.environ["COMPLETE"]
 APART = HOW == "apart"  # the control: complete in a transaction of its own
 
@@ -25,6 +29,13 @@ def helper(db, cursor, order, amount):
     with contextlib.nullcontext() if HOW != "helper block" else db.transaction() if sys.argv[1] == "psycopg" else db:
         cursor.execute("INSERT INTO charges (order_id, amount) VALUES (%s, %s) RETURNING id", (order, amount))
         return cursor.fetchone()[0]
+
+
+def connect():
+    if not MYSQL:
+        return driver.connect(os.environ["DATABASE"])
+    at = urlsplit(os.environ["DATABASE"])
+    return driver.connect(host=at.hostname, port=at.port, user=at.username, database=at.path[1:])
 
 
 class Boundaries:
@@ -45,8 +56,12 @@ class Service(BaseHTTPRequestHandler):
     def do_POST(self):
         order = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["order"]
         test = Boundaries(order)
+        if FILE:
+            self.append(order, test)
+            test.reach("responded")
+            return
         try:
-            db = driver.connect(os.environ["DATABASE"])
+            db = connect()
             lease = self.headers.get("Retrysafe-Lease") or self.claim(db, order, test)
             if lease:
                 test.reach("claimed")
@@ -56,6 +71,18 @@ class Service(BaseHTTPRequestHandler):
         except driver.Error as error:
             self.respond(500, json.dumps({"error": str(error)}))
         test.reach("responded")
+
+    def append(self, order, test):
+        """Charges without a key. As "first", it answers before that, as services do that acknowledge webhooks at once."""
+        if HOW == "first":
+            self.respond(202, "{}")
+        test.reach("claimed")
+        with open(os.environ["DATABASE"], "ab", buffering=0) as ledger:
+            ledger.write(f"{order}\n".encode())
+            os.fsync(ledger.fileno())
+        test.reach("committed")
+        if HOW != "first":
+            self.respond(201, json.dumps({"order": order}))
 
     def claim(self, db, order, test):
         """Does without the proxy what the proxy does: claims the key, or answers with what the record says."""
@@ -76,7 +103,7 @@ class Service(BaseHTTPRequestHandler):
 
     def charge(self, db, lease, order, test):
         with db.cursor() as cursor:
-            if not APART:
+            if not APART and not MYSQL:
                 cursor.execute("SELECT retrysafe.hold(%s)", (lease,))
             cursor.execute("SELECT amount FROM prices WHERE article = 'book'")
             (amount,) = cursor.fetchone()
@@ -91,7 +118,8 @@ class Service(BaseHTTPRequestHandler):
             test.reach("written")
             answer = json.dumps({"charge": charge, "order": order})
             if HOW not in ("answers 500", "forgets complete"):
-                cursor.execute("SELECT retrysafe.complete(%s, %s, 201)", (lease, answer))
+                complete = "CALL retrysafe_complete(%s, %s, 201, NULL)" if MYSQL else "SELECT retrysafe.complete(%s, %s, 201)"
+                cursor.execute(complete, (lease, answer))
             test.reach("completed")
         db.commit()
         return answer

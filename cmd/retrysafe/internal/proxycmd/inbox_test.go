@@ -17,7 +17,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/clitest"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/outboxcmd"
@@ -165,11 +164,7 @@ func TestAnInboxOutlivesEverything(t *testing.T) {
 	up.Start()
 	t.Cleanup(up.Close)
 	clitest.WaitFor(t, all, "all deliveries")
-	var list string
-	for late := time.Now().Add(time.Minute); strings.Count(list, `"delivered"`) < 4 && time.Now().Before(late); {
-		list = clitest.Run(t, "inbox", "list", "--store="+path, "--state=delivered", "--json").Stdout
-	}
-	clitest.Want(t, "delivered", strings.Count(list, `"delivered"`), 4)
+	waitForDelivered(t, path, 4)
 	mu.Lock()
 	defer mu.Unlock()
 	for what, n := range runs {

@@ -1,4 +1,5 @@
-// Command goservice is a service that charges exactly once, with the driver pgx. It serves one connection, which is its
+// Command goservice is a service that charges exactly once, with the driver pgx, or with go-sql-driver/mysql. If DATABASE
+// is a path, it has neither a database nor a key, and writes a line for each charge. It serves one connection, which is its
 // standard input. It tells the test at which boundary it is, and waits until the test lets it continue, so that the test
 // can kill it there.
 package main
@@ -13,6 +14,7 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -43,7 +45,14 @@ func serve(w http.ResponseWriter, r *http.Request) {
 		log.Fatal(err)
 	}
 	s := &service{test: dial(request.Order), order: request.Order, w: w}
-	if err := s.run(context.Background(), r.Header.Get("Retrysafe-Lease")); err != nil {
+	work := s.run
+	switch database := os.Getenv("DATABASE"); {
+	case strings.HasPrefix(database, "/"):
+		work = s.append
+	case strings.HasPrefix(database, "mysql://"):
+		work = s.runMySQL
+	}
+	if err := work(context.Background(), r.Header.Get("Retrysafe-Lease")); err != nil {
 		text, _ := json.Marshal(map[string]string{"error": err.Error()})
 		s.respond(http.StatusInternalServerError, string(text))
 	}
