@@ -21,6 +21,7 @@ import (
 	"github.com/retrysafe/retrysafe/bench/peers/restate"
 	"github.com/retrysafe/retrysafe/httpsafe"
 	"github.com/retrysafe/retrysafe/inbox"
+	real "github.com/retrysafe/retrysafe/internal/testing/servers"
 	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
@@ -234,7 +235,7 @@ func inboxRestate(ctx context.Context, r *run) error {
 	if err != nil {
 		return err
 	}
-	command, err := buildBinary(ctx, r.dir)
+	command, err := real.Retrysafe()
 	if err != nil {
 		return err
 	}
