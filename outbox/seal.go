@@ -29,8 +29,8 @@ func (b *Outbox) place(m Message) []byte {
 	return sealed.Place(k.Digest(), sealed.Message)
 }
 
-// seal returns the columns header and body of a message. If the outbox has keys that encrypt, both are in the body, and the header is
-// the marker alone, by which an encrypted message is known without its body.
+// seal returns the columns header and body of a message. If the outbox has keys that encrypt, both are in the body, and the
+// header is the marker alone, by which an encrypted message is known without its body.
 func (b *Outbox) seal(m Message) (header, body []byte, err error) {
 	if header, err = encodeHeader(m.Header); err != nil {
 		return nil, nil, fmt.Errorf("%w: Header: %w", ErrInvalidMessage, err)

@@ -111,8 +111,8 @@ func Untried(err error) error {
 	return &a
 }
 
-// Postponed wraps err to say that nothing was sent for a reason that lies in this message alone: the try does not count, the
-// message is due again after d, and nothing follows for others. Postponed(nil, d) is nil.
+// Postponed wraps err to say that nothing was sent for a reason that lies in this message alone: the try does not count,
+// the message is due again after d, and nothing follows for others. Postponed(nil, d) is nil.
 func Postponed(err error, d time.Duration) error {
 	if err == nil {
 		return nil
