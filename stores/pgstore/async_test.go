@@ -24,11 +24,23 @@ func startForgetful(t *testing.T) *servers.Postgres {
 	return servers.StartPostgres(t, servers.PostgresOptions{Settings: map[string]string{"wal_writer_delay": "10s"}})
 }
 
-// crash takes the power of a server away and gives it back.
-func crash(t *testing.T, pg *servers.Postgres) {
+// crash takes the power of the server of a store away and gives it back.
+func crash(t *testing.T, pg *servers.Postgres, s *Store) {
 	t.Helper()
 	pg.Kill(t)
 	pg.Start(t)
+	s.pool.Reset()
+}
+
+// What a crash of the server does to claims with Async, and leaves as it is.
+func TestAsyncClaims(t *testing.T) {
+	t.Parallel()
+	pg := startForgetful(t)
+	for name, test := range map[string]func(*testing.T, *servers.Postgres, *Store){
+		"are lost": asyncClaimsAreLost, "beside others": asyncClaimsBesideOthers,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, pg, openAt(t, pg.Database(t), Options{Connections: 1})) })
+	}
 }
 
 // paramsAsync are those of a claim that may be lost.
@@ -38,15 +50,12 @@ func paramsAsync(id string) retrysafe.ClaimParams {
 	return p
 }
 
-// What a crash of the server does to claims: those with Async are lost until something of their key is on disk, and the
-// attempt that has lost its claim can write nothing, even if the next one got the same fence.
+// Claims with Async are lost until something of their key is on disk, and the attempt that has lost its claim can write
+// nothing, even if the next one got the same fence.
 //
 // Seen to fail with mayBeLost false (nothing is lost), with mayBeLost true (a claim without Async is lost), and with the
 // owner taken out of complete.sql (the lost attempt completes the next one).
-func TestAsyncClaims(t *testing.T) {
-	t.Parallel()
-	pg := startForgetful(t)
-	s := openAt(t, pg.Database(t), Options{})
+func asyncClaimsAreLost(t *testing.T, pg *servers.Postgres, s *Store) {
 	execute(t, s, "CREATE TABLE charges (id text)")
 	claim := func(p retrysafe.ClaimParams) retrysafe.Claim {
 		t.Helper()
@@ -59,7 +68,7 @@ func TestAsyncClaims(t *testing.T) {
 	inTransaction := claim(paramsAsync("completed")).Lease
 	execute(t, s, `BEGIN; INSERT INTO charges VALUES ('completed'); SELECT {{schema}}.complete('`+inTransaction.Token()+`', '{}'); COMMIT`)
 	settled := acquire(t, s, "waits for the disk")
-	crash(t, pg)
+	crash(t, pg, s)
 	if got := claim(params("waits for the disk")); got.Verdict != retrysafe.InFlight || got.Record.Fence != settled.Fence {
 		t.Errorf("a claim without Async: %v after a crash, want InFlight", got.Verdict)
 	}
@@ -68,7 +77,7 @@ func TestAsyncClaims(t *testing.T) {
 	}
 
 	lost := claim(paramsAsync("lost")).Lease
-	crash(t, pg)
+	crash(t, pg, s)
 	next := claim(params("lost"))
 	if next.Verdict != retrysafe.Acquired || next.Record.Attempt != 1 {
 		t.Fatalf("a claim with Async: %v, attempt %d after a crash, want Acquired, attempt 1", next.Verdict, next.Record.Attempt)
@@ -92,10 +101,7 @@ func TestAsyncClaims(t *testing.T) {
 
 // What shares its batch with a claim that may be lost lasts all the same, and takes that claim with it.
 // Seen to fail with mayBeLost true if any operation is a claim with Async.
-func TestAsyncClaimsBesideOthers(t *testing.T) {
-	t.Parallel()
-	pg := startForgetful(t)
-	s := openAt(t, pg.Database(t), Options{Connections: 1})
+func asyncClaimsBesideOthers(t *testing.T, pg *servers.Postgres, s *Store) {
 	release := holdUp(t, s)
 	var calls sync.WaitGroup
 	for _, p := range []retrysafe.ClaimParams{params("lasts"), paramsAsync("beside it")} {
@@ -108,7 +114,7 @@ func TestAsyncClaimsBesideOthers(t *testing.T) {
 	eventually(t, "both wait for the next batch", func() bool { return queued(s) == 2 })
 	release()
 	calls.Wait()
-	crash(t, pg)
+	crash(t, pg, s)
 	if got := value[int](t, s, "SELECT count(*) FROM {{schema}}.claims WHERE id IN ('lasts', 'beside it')"); got != 2 {
 		t.Errorf("%d of the batch's two claims are there after a crash", got)
 	}
@@ -158,7 +164,7 @@ func TestSoakPowerCuts(t *testing.T) {
 	for range soak.Times(t, 2) {
 		before := done.Load()
 		eventually(t, "charges after a crash", func() bool { return done.Load() > before+rand.Int64N(200) })
-		crash(t, pg)
+		crash(t, pg, s)
 	}
 	end()
 	callers.Wait()
