@@ -45,6 +45,7 @@ func TestSinkToConsumer(t *testing.T) {
 				k.Errorf("message %d: %v", i, err)
 			}
 		}
+		k.Until("processed", func() bool { return k.Saw(queuesafe.Processed) == 3 }) // or the second copy finds it in flight
 	}
 	k.Until("handled", func() bool { return k.Count(queuesafe.Handled) == 6 })
 	stop()
