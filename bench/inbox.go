@@ -186,12 +186,15 @@ func (in delivering) round(ctx context.Context, found *deliveringFound) (err err
 		return err
 	}
 	running, stop := context.WithCancel(ctx)
-	ended := make(chan error, 1)
+	ended := make(chan struct{})
 	began := time.Now()
-	go func() { ended <- a.in.Run(running, a.guarded) }()
+	go func() {
+		defer close(ended)
+		_ = a.in.Run(running, a.guarded) // with running's error
+	}()
 	defer func() {
 		stop()
-		<-ended // with running's error
+		<-ended
 	}()
 	delivered := func() (perSecond float64, all figure.Samples) {
 		for {

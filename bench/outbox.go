@@ -235,8 +235,11 @@ func (in relayLag) play(ctx context.Context, _ func(any) error) (_ any, err erro
 		return make([]error, len(batch))
 	}), outbox.RelayOptions{Workers: 4, Batch: relayBatch})
 	running, stop := context.WithCancel(ctx)
-	ended := make(chan error, 1)
-	go func() { ended <- relay.Run(running) }()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = relay.Run(running) // with running's error
+	}()
 	began := time.Now()
 	const together, savers = 10, 8
 	n := int64(in.For.Seconds() * float64(in.PerSecond) / together)
@@ -259,7 +262,7 @@ func (in relayLag) play(ctx context.Context, _ func(any) error) (_ any, err erro
 	}
 	found.Rate = float64(n*together) / time.Since(began).Seconds()
 	stop()
-	<-ended // with running's error
+	<-ended
 	return found, err
 }
 

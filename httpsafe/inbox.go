@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"mime"
 	"net/http"
 	"strconv"
@@ -110,7 +109,7 @@ func (a InboxAnswer) write(w http.ResponseWriter) {
 		h.Set("Content-Length", strconv.Itoa(len(a.Body)))
 	}
 	w.WriteHeader(status)
-	io.WriteString(w, a.Body)
+	w.Write([]byte(a.Body))
 }
 
 type deliveryKey struct{}

@@ -86,8 +86,10 @@ func TestADeliveryIsGuarded(t *testing.T) {
 		ofOthers := httpsafe.IETF()
 		ofOthers.Methods = []string{http.MethodPut}
 		s.options.Routes = []proxy.Route{
-			{Pattern: "/unguarded", Unguarded: true}, {Pattern: "/observed", Observed: true},
-			{Pattern: "/methods", HTTP: httpsafe.Options{Profile: ofOthers, Inbox: deliverer{}}}, {Pattern: "/guarded"},
+			{Pattern: "/unguarded", Unguarded: true},
+			{Pattern: "/observed", Observed: true},
+			{Pattern: "/methods", HTTP: httpsafe.Options{Profile: ofOthers, Inbox: deliverer{}}},
+			{Pattern: "/guarded"},
 		}
 	})
 	for _, path := range []string{"/unguarded", "/observed", "/methods", "/guarded"} {

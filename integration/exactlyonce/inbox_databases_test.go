@@ -92,7 +92,8 @@ func inMariaDB(t *testing.T) *inboxDatabase {
 		name: "MariaDB", dialect: outbox.MySQL, store: url, service: url, server: m, completes: true,
 		db: openDB(t, "mysql", dsn),
 		languages: []language{
-			goService, {name: "Python", command: python("pymysql"), forks: true},
+			goService,
+			{name: "Python", command: python("pymysql"), forks: true},
 			{name: "Node", command: func(t *testing.T) []string {
 				return []string{"NODE_PATH=" + servers.NodeModules(t, "mysql2"), servers.Node(t), program("service.js")}
 			}},

@@ -329,7 +329,7 @@ func (s *inboxStand) strike(victim string, frozen bool, proceed func()) {
 		s.server.Start(s.T)
 		proceed()
 	case databasePaused:
-		resume := func() {}
+		var resume func()
 		if s.server != nil {
 			s.server.Pause(s.T)
 			resume = func() { s.server.Resume(s.T) }
