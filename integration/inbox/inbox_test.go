@@ -234,8 +234,13 @@ func TestAnotherAnswer(t *testing.T) {
 		}
 	}
 	for _, a := range []httpsafe.InboxAnswer{
-		{Status: 199}, {Status: 302}, {Status: 204, Body: "ok"}, {Status: 205, ContentType: "text/plain"},
-		{Body: strings.Repeat("x", 16<<10+1)}, {ContentType: "text/plain"}, {Body: "ok", ContentType: "te xt"},
+		{Status: 199},
+		{Status: 302},
+		{Status: 204, Body: "ok"},
+		{Status: 205, ContentType: "text/plain"},
+		{Body: strings.Repeat("x", 16<<10+1)},
+		{ContentType: "text/plain"},
+		{Body: "ok", ContentType: "te xt"},
 	} {
 		o := httpsafe.Options{InboxAnswer: a}
 		if err := o.Validate(); err == nil || !strings.Contains(err.Error(), "InboxAnswer") {
