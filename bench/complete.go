@@ -46,7 +46,7 @@ func completeGoal(ctx context.Context, r *run) (err error) {
 	if r.profiled != 0 {
 		return nil
 	}
-	return compareRoutes(ctx, r, s)
+	return errors.Join(compareRoutes(ctx, r, s), compareClaims(ctx, r, s, store))
 }
 
 // compareTransactions compares statement by statement, or with all statements in one message.

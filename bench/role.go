@@ -52,6 +52,7 @@ func roles() []role {
 		redisBytes{},
 		latency{},
 		completions{},
+		claimed{},
 		service{},
 		mysqlPairs{},
 		relays{},

@@ -260,7 +260,8 @@ type counts struct {
 	all      outbox.Backlog
 	lag      time.Duration
 	at       time.Time
-	counting bool
+	running  chan struct{} // closed when the count that runs has ended; nil: none runs
+	err      error         // of the last count
 }
 
 // countEvery is how old the counts are at most when a request is accepted, as long as the database answers.
@@ -279,17 +280,14 @@ func (c *counts) add(e outbox.Entry) {
 
 // refuse refuses a request for which there is no room.
 func (in *Inbox) refuse(ctx context.Context, e outbox.Entry) error {
-	c := &in.counts
-	if !c.known() { // the first requests wait for the count
-		if err := in.count(ctx); err != nil {
-			return err
-		}
+	if err := in.firstCount(ctx); err != nil {
+		return err
 	}
+	c := &in.counts
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if time.Since(c.at) > countEvery && !c.counting {
-		c.counting = true
-		go in.recount()
+	if time.Since(c.at) > countEvery {
+		in.startCount()
 	}
 	switch {
 	case c.all.Messages >= in.o.MaxWaiting || c.all.Bytes+int64(len(e.Body)) > in.o.MaxBytes:
@@ -302,38 +300,60 @@ func (in *Inbox) refuse(ctx context.Context, e outbox.Entry) error {
 	return nil
 }
 
-// recount counts anew, in the background. After a failure the next count is a moment away, too.
-func (in *Inbox) recount() {
-	err := in.count(context.Background())
-	in.counts.mu.Lock()
-	defer in.counts.mu.Unlock()
-	in.counts.counting = false
-	if err != nil {
-		in.counts.at = time.Now()
+// firstCount waits until there are counts. All requests of a start wait for the same one: a count for each would keep the
+// database from ending any.
+func (in *Inbox) firstCount(ctx context.Context) error {
+	c := &in.counts
+	c.mu.Lock()
+	for c.bySender == nil {
+		running := in.startCount()
+		c.mu.Unlock()
+		select {
+		case <-running:
+		case <-ctx.Done():
+			return fmt.Errorf("inbox: waiting requests are being counted: %w", ctx.Err())
+		}
+		c.mu.Lock()
+		if c.err != nil {
+			break
+		}
 	}
+	defer c.mu.Unlock()
+	if c.bySender == nil {
+		return c.err
+	}
+	return nil
 }
 
-func (in *Inbox) count(ctx context.Context) error {
-	ctx, stop := context.WithTimeout(ctx, saveTime)
+// startCount begins to count unless a count runs, and returns a channel that is closed when it has ended. The mutex is held.
+func (in *Inbox) startCount() <-chan struct{} {
+	c := &in.counts
+	if c.running == nil {
+		c.running = make(chan struct{})
+		go in.count()
+	}
+	return c.running
+}
+
+// count counts what waits. After a failure the next count is a moment away, too.
+func (in *Inbox) count() {
+	ctx, stop := context.WithTimeout(context.Background(), saveTime)
 	defer stop()
 	all, err := in.box.Waiting(ctx, in.topic)
 	var lag time.Duration
 	if err == nil && in.o.MaxLag > 0 {
 		lag, err = in.box.Lag(ctx, in.topic)
 	}
-	if err != nil {
-		return err
-	}
-	in.counts.mu.Lock()
-	defer in.counts.mu.Unlock()
-	in.counts.set(all, lag)
-	return nil
-}
-
-func (c *counts) known() bool {
+	c := &in.counts
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.bySender != nil
+	if c.err = err; err == nil {
+		c.set(all, lag)
+	} else {
+		c.at = time.Now()
+	}
+	close(c.running)
+	c.running = nil
 }
 
 // set notes what was counted. The mutex is held.

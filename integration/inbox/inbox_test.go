@@ -663,3 +663,46 @@ func (s *signalling) Read(p []byte) (int, error) {
 	}
 	return n, err
 }
+
+// The first requests after a start wait for one count of what waits: a count for each would keep the database from ending
+// any. Seen to fail with a count for each request: there were 20.
+func TestOneCountForAllAtAStart(t *testing.T) {
+	k := newKit(t, outbox.PostgreSQL)
+	lock, err := k.db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := lock.Exec("LOCK TABLE inbox IN ACCESS EXCLUSIVE MODE"); err != nil {
+		t.Fatal(err)
+	}
+	var callers sync.WaitGroup
+	began := make(chan struct{}, 20)
+	for i := range cap(began) {
+		callers.Go(func() {
+			began <- struct{}{}
+			if w := k.post(fmt.Sprintf(`{"id":%d}`, i)); w.Code != http.StatusAccepted {
+				t.Errorf("got %d %s", w.Code, w.Body)
+			}
+		})
+	}
+	for range cap(began) {
+		<-began
+	}
+	counts := func() (n int) {
+		const waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+		if err := k.db.QueryRow(waiting).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	k.until("a request counts", func() bool { return counts() > 0 })
+	for range 20 { // the others have had their chance
+		if n := counts(); n != 1 {
+			t.Fatalf("%d requests count", n)
+		}
+	}
+	if err := lock.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	callers.Wait()
+}
