@@ -305,19 +305,18 @@ func (in *Inbox) refuse(ctx context.Context, e outbox.Entry) error {
 func (in *Inbox) firstCount(ctx context.Context) error {
 	c := &in.counts
 	c.mu.Lock()
-	for c.bySender == nil {
-		running := in.startCount()
+	if c.bySender != nil {
 		c.mu.Unlock()
-		select {
-		case <-running:
-		case <-ctx.Done():
-			return fmt.Errorf("inbox: waiting requests are being counted: %w", ctx.Err())
-		}
-		c.mu.Lock()
-		if c.err != nil {
-			break
-		}
+		return nil
 	}
+	running := in.startCount()
+	c.mu.Unlock()
+	select {
+	case <-running:
+	case <-ctx.Done():
+		return fmt.Errorf("inbox: waiting requests are being counted: %w", ctx.Err())
+	}
+	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.bySender == nil {
 		return c.err

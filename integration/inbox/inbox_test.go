@@ -689,7 +689,7 @@ func TestOneCountForAllAtAStart(t *testing.T) {
 		<-began
 	}
 	counts := func() (n int) {
-		const waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+		const waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND backend_type = 'client backend'"
 		if err := k.db.QueryRow(waiting).Scan(&n); err != nil {
 			t.Fatal(err)
 		}
