@@ -369,7 +369,7 @@ func (s *Store) review(ctx context.Context, c *conn, from, indexed int64) (dropp
 	return dropped, next, err
 }
 
-// inTransactionOn runs f in a transaction of a connection. If f fails, whoever has the connection rolls back.
+// inTransactionOn runs f in a transaction of a connection. If f fails, the owner of the connection rolls it back.
 func (s *Store) inTransactionOn(ctx context.Context, c *conn, f func() error) error {
 	if _, err := c.ExecContext(ctx, "START TRANSACTION"); err != nil {
 		return err
