@@ -51,7 +51,7 @@ type inboxDatabase struct {
 	ledger func(s *inboxStand) map[string][]int
 }
 
-// prices and charges are the tables of a service.
+// tables are those of a service.
 const tables = `CREATE TABLE prices (article varchar(20) PRIMARY KEY, amount integer NOT NULL)
 	INSERT INTO prices VALUES ('book', 17)
 	CREATE TABLE charges (id SERIAL PRIMARY KEY, order_id varchar(100) NOT NULL, amount integer NOT NULL)`
