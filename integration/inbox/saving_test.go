@@ -1,0 +1,161 @@
+package inbox
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/retrysafe/retrysafe/internal/sealed"
+	"github.com/retrysafe/retrysafe/outbox"
+)
+
+// While the database fails, nothing is acknowledged, and the client is told to retry. Seen to fail with the error of Put
+// left out.
+func TestNothingIsAcknowledgedThatIsNotSaved(t *testing.T) {
+	everywhere(t, func(k *kit) {
+		k.post(`{"id":1}`).want(202)
+		if _, err := k.db.Exec("ALTER TABLE inbox RENAME TO away"); err != nil {
+			k.Fatal(err)
+		}
+		a := k.post(`{"id":2}`)
+		a.wantCode(503, "store-unavailable")
+		if !strings.Contains(a.Body.String(), `"retryable":true`) || a.Header().Get("Retry-After") == "" {
+			k.Errorf("got %s", a.Body)
+		}
+		if _, err := k.db.Exec("ALTER TABLE away RENAME TO inbox"); err != nil {
+			k.Fatal(err)
+		}
+		k.post(`{"id":2}`).want(202)
+		k.run()
+		k.settled(2, 0)
+	})
+}
+
+// The body of a request whose client leaves while it is being saved is its own, whatever requests come after it. Seen to
+// fail with put returning when the client leaves: the buffer went to the next request, whose body was saved instead.
+func TestAClientThatLeaves(t *testing.T) {
+	k := newKit(t, outbox.SQLite)
+	k.post(`{"id":0}`).want(202)
+	lock, err := k.db.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	if _, err := lock.ExecContext(t.Context(), "BEGIN IMMEDIATE"); err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for i := 1; i <= 20; i++ {
+		ctx, leave := context.WithCancel(t.Context())
+		began := make(chan struct{})
+		all.Go(func() {
+			body := fmt.Sprintf(`{"id":%d}`, i)
+			r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/hooks", &signalling{strings.NewReader(body), began})
+			k.guarded.ServeHTTP(httptest.NewRecorder(), r)
+		})
+		<-began
+		leave()
+	}
+	if _, err := lock.ExecContext(t.Context(), "ROLLBACK"); err != nil {
+		t.Fatal(err)
+	}
+	all.Wait()
+	k.run()
+	k.until("all were settled", func() bool { return k.count(outbox.Pending) == 0 })
+	runs := k.seen()
+	slices.Sort(runs)
+	if n := len(slices.Compact(slices.Clone(runs))); n != 21 || len(runs) != 21 {
+		t.Errorf("21 requests were saved, and the service has seen %d in %d runs", n, len(runs))
+	}
+	if n := k.count(outbox.Dead); n != 0 {
+		t.Errorf("%d requests are dead", n)
+	}
+}
+
+// A request that cannot be saved fails alone, and those that are saved together with it do not. Seen to fail with
+// saveHalves ending all with the error.
+func TestOneThatCannotBeSaved(t *testing.T) {
+	everywhere(t, func(k *kit) {
+		const callers, each = 40, 5
+		k.http.KeySource = nil
+		var all sync.WaitGroup
+		var accepted atomic.Int64
+		for caller := range callers {
+			all.Go(func() {
+				for i := range each {
+					body := fmt.Sprint("request ", caller, " ", i)
+					if caller == 7 {
+						body = sealed.Marker + body
+					}
+					if k.post(body, fmt.Sprintf("Idempotency-Key: %d-%d", caller, i)).Code == 202 {
+						accepted.Add(1)
+					}
+				}
+			})
+		}
+		all.Wait()
+		if saved := k.count(outbox.Pending); accepted.Load() != (callers-1)*each || saved != (callers-1)*each {
+			k.Errorf("%d were accepted and %d saved, not %d", accepted.Load(), saved, (callers-1)*each)
+		}
+	})
+}
+
+// Requests about several keys, which two inboxes accept at once and in groups, are saved once each, and the others of each
+// key get the answer of the first or are refused: also those that differ and are in a group with it.
+func TestTwoInboxesAtOnce(t *testing.T) {
+	everywhere(t, func(k *kit) {
+		k.build()
+		second := &kit{T: k.T, db: k.db, box: k.box, options: k.options, http: k.http, handler: k.handler}
+		const keys, callers = 61, 24
+		answers := make([]map[int]int, 2*keys) // of each key and amount, how many got which status
+		for i := range answers {
+			answers[i] = map[int]int{}
+		}
+		var mu sync.Mutex
+		var all sync.WaitGroup
+		for caller := range callers {
+			all.Go(func() {
+				by, amount := []*kit{k, second}[caller%2], caller/2%2
+				for i := range keys {
+					id := (i*(1+caller%5*2) + caller) % keys // in another order each: the number of keys is prime
+					code := by.post(fmt.Sprintf(`{"id":%d,"amount":%d}`, id, amount)).Code
+					mu.Lock()
+					answers[2*id+amount][code]++
+					mu.Unlock()
+				}
+			})
+		}
+		all.Wait()
+		for id := range keys {
+			a, b := answers[2*id], answers[2*id+1]
+			total := a[202] + a[422] + b[202] + b[422]
+			if a[202] > 0 == (b[202] > 0) || a[202] > 0 == (a[422] > 0) || b[202] > 0 == (b[422] > 0) || total != callers {
+				k.Errorf("key %d: answers %v and %v", id, a, b)
+			}
+		}
+		if n := k.count(outbox.Pending); n != keys {
+			k.Errorf("%d requests are saved, not %d", n, keys)
+		}
+	})
+}
+
+// signalling is a body that tells when it has been read.
+type signalling struct {
+	*strings.Reader
+	read chan struct{}
+}
+
+func (s *signalling) Read(p []byte) (int, error) {
+	n, err := s.Reader.Read(p)
+	if err == io.EOF {
+		close(s.read)
+	}
+	return n, err
+}
