@@ -1,15 +1,30 @@
 package sqlitestore
 
 import (
+	"database/sql/driver"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"modernc.org/sqlite"
+
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/storekit"
 )
+
+// visits counts the calls of visited, which statements of tests call for each record that they read.
+var visits atomic.Int64
+
+func init() {
+	sqlite.MustRegisterScalarFunction("visited", 1, func(*sqlite.FunctionContext, []driver.Value) (driver.Value, error) {
+		visits.Add(1)
+		return int64(1), nil
+	})
+}
 
 // claimIn claims a key in a scope, with a retention.
 func claimIn(t testing.TB, s *Store, scope, id string, keep time.Duration) retrysafe.Lease {
@@ -145,5 +160,43 @@ func TestPagesOfScopes(t *testing.T) {
 			}
 		}
 		putIntoBlocks(t, s, 1+rand.Int64N(20))
+	}
+}
+
+// A search in blocks reads the records of the blocks that it has found, and none before them. Seen to fail with the plus
+// before id left out of find_by_hash.sql, and out of find_by_scope.sql: all records before were read.
+func TestOnlyBlocksThatAreFoundAreRead(t *testing.T) {
+	s := openTest(t)
+	const size = 10
+	for i := range 20 * size {
+		claimIn(t, s, fmt.Sprint("scope ", i/size), fmt.Sprint(i), time.Hour)
+	}
+	putIntoBlocks(t, s, size)
+	scope := "scope 19"
+	for _, p := range []retrysafe.FindParams{
+		{ID: fmt.Sprint(20*size - 1)}, {ListParams: retrysafe.ListParams{Scope: &scope}}, {ScopePrefix: scope},
+	} {
+		p.ListParams = storekit.ListParams(p.ListParams)
+		all := searches(p, s.clock.now())
+		v := all[len(all)-1]
+		err := s.readers.read(t.Context(), func(run runner, _ instant) error { return v.between(run, p.Limit) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		visits.Store(0)
+		rows, err := s.db.Query(strings.Replace(v.query.text(), "\nWHERE ", "\nWHERE visited(id) AND ", 1), anys(v.args)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := 0
+		for rows.Next() {
+			found++
+		}
+		if err := rows.Close(); err != nil || found == 0 {
+			t.Errorf("%+v: found %d, %v", p, found, err)
+		}
+		if n := visits.Load(); n < 1 || n > 2*size { // a hash may be found in a second block
+			t.Errorf("%+v: read %d records", p, n)
+		}
 	}
 }

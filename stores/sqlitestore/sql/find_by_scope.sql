@@ -3,7 +3,7 @@ SELECT id, state, fence, attempt, ends_at, keep_replay, keep_key, keep_audit, st
 	tags, NULL, NULL, r.scope, key
 FROM retrysafe_blocks b CROSS JOIN retrysafe_records r
 	ON id >= b.first AND id < min(?2, coalesce((SELECT min(n.first) FROM retrysafe_blocks n WHERE n.first > b.first), ?2))
-WHERE b.first < ?2 AND id >= ?7 AND (
+WHERE b.first < ?2 AND +id >= ?7 AND (
 		SELECT CASE WHEN ?4 THEN s.scope = coalesce(?5, x'') ELSE substr(s.scope, 1, length(?8)) = ?8 END
 		FROM retrysafe_scopes s WHERE s.block = b.first AND s.scope >= CASE WHEN ?4 THEN coalesce(?5, x'') ELSE ?8 END
 		ORDER BY s.scope LIMIT 1)
