@@ -51,12 +51,12 @@ type claimed struct {
 	Requests int
 }
 
-func (in claimed) play(ctx context.Context, _ func(any) error) (any, error) {
+func (in claimed) play(ctx context.Context, _ func(any) error) (_ any, err error) {
 	s, err := in.Place.open(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer s.close()
+	defer func() { err = errors.Join(err, s.close()) }()
 	answer := string(peers.Result().Body)
 	each := func(do func(ctx context.Context, i int64) error) peers.Peer {
 		return func(ctx context.Context, callers int, _ time.Duration) (peers.Done, error) {

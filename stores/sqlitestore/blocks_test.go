@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -19,12 +20,13 @@ import (
 // visits counts the calls of visited, which statements of tests call for each record that they read.
 var visits atomic.Int64
 
-func init() {
-	sqlite.MustRegisterScalarFunction("visited", 1, func(*sqlite.FunctionContext, []driver.Value) (driver.Value, error) {
+// registerVisited registers it, for connections that are opened later.
+var registerVisited = sync.OnceValue(func() error {
+	return sqlite.RegisterScalarFunction("visited", 1, func(*sqlite.FunctionContext, []driver.Value) (driver.Value, error) {
 		visits.Add(1)
 		return int64(1), nil
 	})
-}
+})
 
 // claimIn claims a key in a scope, with a retention.
 func claimIn(t testing.TB, s *Store, scope, id string, keep time.Duration) retrysafe.Lease {
@@ -166,6 +168,9 @@ func TestPagesOfScopes(t *testing.T) {
 // A search in blocks reads the records of the blocks that it has found, and none before them. Seen to fail with the plus
 // before id left out of find_by_hash.sql, and out of find_by_scope.sql: all records before were read.
 func TestOnlyBlocksThatAreFoundAreRead(t *testing.T) {
+	if err := registerVisited(); err != nil {
+		t.Fatal(err)
+	}
 	s := openTest(t)
 	const size = 10
 	for i := range 20 * size {
