@@ -34,7 +34,8 @@ func (d *inboxDatabase) boundariesOfServices() []string {
 // refused has one; and those of an aggregate have theirs in the order of their acknowledgement. With SQLite, where the
 // services have no keys, none has two, and the unknown ones are dead letters.
 //
-// RETRYSAFE_SEED repeats what was left to chance. Seen to fail with requests acknowledged before they are saved.
+// RETRYSAFE_SEED repeats what was left to chance. Seen to fail with requests acknowledged before they
+// are saved, and with Aggregate left out of what is saved.
 func TestSoakInboxKills(t *testing.T) {
 	rounds := soak.Times(t, 1)
 	if rounds > 1 { // a service that starts beside others takes seconds, and a proxy that has given it up starts another one
