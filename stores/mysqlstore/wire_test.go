@@ -43,7 +43,7 @@ func (w *wire) loseEnd(_ *testing.T, carriedOut bool) (heal func()) {
 type cutConn struct {
 	net.Conn
 	wire *wire
-	rows bool // it has written to storetest_rows
+	rows bool // its transaction has written to storetest_rows
 }
 
 func (c *cutConn) Write(b []byte) (int, error) {
@@ -63,6 +63,8 @@ func (c *cutConn) Write(b []byte) (int, error) {
 			}
 		}
 		return len(b), c.Close()
+	case bytes.Contains(b, []byte("COMMIT")), bytes.Contains(b, []byte("ROLLBACK")):
+		c.rows = false
 	}
 	return c.Conn.Write(b)
 }
