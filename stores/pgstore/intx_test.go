@@ -254,6 +254,7 @@ func (w *wire) connection() (sent, answered func(b []byte) bool) {
 		if charging && bytes.Contains(b, []byte("commit\x00")) { // not that of a sweep beside it
 			cut, charging = w.cut.Swap(0), false
 		}
+		charging = charging && !bytes.Contains(b, []byte("rollback\x00"))
 		if cut != 0 && w.ends.Load() {
 			w.down.Store(true)
 		}
