@@ -186,6 +186,7 @@ func TestCommandsInSentencesExist(t *testing.T) {
 // and with `indentity` in a recipe.
 func TestYAMLOfThePagesIsRead(t *testing.T) {
 	t.Setenv("RECONCILE_SECRET", webhook.NewSecret())
+	t.Setenv("BODY_HASH_SECRET", webhook.NewSecret())
 	t.Setenv("UPSTREAM_KEY_SECRET", webhook.NewSecret())
 	t.Setenv("STRIPE_WEBHOOK_SECRET", webhook.NewSecret())
 	t.Setenv("OIDC_CLIENT_SECRET", "secret")
