@@ -42,6 +42,7 @@ func roles() []role {
 		upstream{},
 		plainProxy{},
 		ourProxy{},
+		hop{},
 		binary{},
 		restateServer{},
 		pgPairs{},
