@@ -59,6 +59,7 @@ func roles() []role {
 		relayLag{},
 		accepting{},
 		delivering{},
+		restarts{},
 	}
 }
 
