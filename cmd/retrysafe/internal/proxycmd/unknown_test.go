@@ -3,7 +3,6 @@
 package proxycmd
 
 import (
-	"context"
 	"errors"
 	"log/slog"
 	"strings"
