@@ -101,7 +101,8 @@ func measureRestarts(
 	}{{"replay", got.Replay}, {"fresh key", got.Fresh}} {
 		r.add(ctx, figure.New(fmt.Sprintf("proxy, %s: SIGKILL to first %s, p99", name, f.what), "ms", f.took.Quantile(0.99)).
 			On(d.Name).Want(figure.AtMost(target)).
-			Note("p50 %v, longest %s ms, %d restarts, from exec on", f.took, figure.Short(f.took.Quantile(1)), len(f.took)).
+			Note("p50 %v, longest %s ms, %d restarts, from exec on; CPU of the process until both: %v ms", f.took,
+				figure.Short(f.took.Quantile(1)), len(f.took), got.CPU).
 			Note("%s records and %s requests/s before a kill, by %d clients that also try again meanwhile",
 				figure.Short(float64(records)), got.Rate, restartClients))
 	}
@@ -118,9 +119,9 @@ type restarts struct {
 	Busy                         time.Duration // before a kill
 }
 
-// restartsFound has what the first answers took from the start of the process, in milliseconds, and the requests per
-// second before a kill.
-type restartsFound struct{ Replay, Fresh, Rate figure.Samples }
+// restartsFound has what the first answers took from the start of the process and the CPU time of the process until both
+// were there, in milliseconds, and the requests per second before a kill.
+type restartsFound struct{ Replay, Fresh, CPU, Rate figure.Samples }
 
 func (in restarts) play(stop context.Context, _ func(any) error) (_ any, err error) {
 	address, err := loopback.FreeAddress()
@@ -147,8 +148,13 @@ func (in restarts) play(stop context.Context, _ func(any) error) (_ any, err err
 			text, _ := os.ReadFile(in.Log)
 			return nil, fmt.Errorf("start %d: %w\n%.2000s", i, err, text)
 		}
+		cpu, err := processCPU(p.running.PID())
+		if err != nil {
+			return nil, err
+		}
 		if i > 0 { // the first start follows no kill
 			found.Replay, found.Fresh = append(found.Replay, millis(replay)), append(found.Fresh, millis(fresh))
+			found.CPU = append(found.CPU, millis(cpu))
 		}
 		rate, err := p.work(stop)
 		if err != nil {
@@ -191,7 +197,7 @@ func (p *restarted) start(stop context.Context) (replay, fresh time.Duration, er
 	for range restartClients {
 		waiting.Go(func() error {
 			for others.Err() == nil {
-				if _, err := p.first(others, p.next.Add(1), false); err != nil && others.Err() == nil {
+				if _, err := p.first(others, p.next.Add(1), false, 20*time.Millisecond); err != nil && others.Err() == nil {
 					return err
 				}
 			}
@@ -212,7 +218,7 @@ func (p *restarted) start(stop context.Context) (replay, fresh time.Duration, er
 		if p.kept.key == 0 {
 			return nil
 		}
-		got, err := p.first(starting, p.kept.key, true)
+		got, err := p.first(starting, p.kept.key, true, time.Millisecond)
 		replay = time.Since(began)
 		if err == nil && got.text != p.kept.text {
 			err = fmt.Errorf("key %d was answered with %q before the kill, and now with %q", got.key, p.kept.text, got.text)
@@ -220,21 +226,21 @@ func (p *restarted) start(stop context.Context) (replay, fresh time.Duration, er
 		return err
 	})
 	asked.Go(func() error {
-		_, err := p.first(starting, p.next.Add(1), false)
+		_, err := p.first(starting, p.next.Add(1), false, time.Millisecond)
 		fresh = time.Since(began)
 		return err
 	})
 	return replay, fresh, asked.Wait()
 }
 
-// first sends a request until the proxy answers it.
-func (p *restarted) first(ctx context.Context, key int64, replayed bool) (answer, error) {
+// first sends a request until the proxy answers it, with a pause when no process listens.
+func (p *restarted) first(ctx context.Context, key int64, replayed bool, pause time.Duration) (answer, error) {
 	for {
 		got, err := p.send(ctx, key, replayed)
 		if !errors.Is(err, syscall.ECONNREFUSED) || ctx.Err() != nil {
 			return got, err
 		}
-		time.Sleep(time.Millisecond)
+		time.Sleep(pause)
 	}
 }
 
