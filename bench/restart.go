@@ -264,8 +264,8 @@ func (p *restarted) send(ctx context.Context, key int64, replayed bool) (answer,
 	}
 	isReplay := resp.Header.Get("Idempotent-Replayed") == "true"
 	if resp.StatusCode != http.StatusOK || !json.Valid(text) || isReplay != replayed {
-		return answer{}, fmt.Errorf("key %d: answer %d, replayed %t; expected %t: %.500s", key, resp.StatusCode, isReplay, replayed,
-			text)
+		return answer{}, fmt.Errorf("key %d: answer %d, replayed %t; expected %t: %.500s",
+			key, resp.StatusCode, isReplay, replayed, text)
 	}
 	return answer{key, string(text)}, nil
 }
