@@ -74,5 +74,6 @@ func goals() []goal {
 			18, "the proxy beside nginx, HAProxy and Caddy", hopsGoal,
 			"Go's net/http takes more CPU for a request than they do, and both CPUs are shared with load and upstream",
 		},
+		{20, "a proxy that is killed and started again, a million records", restartGoal, ""},
 	}
 }

@@ -60,6 +60,7 @@ func roles() []role {
 		relayLag{},
 		accepting{},
 		delivering{},
+		restarts{},
 	}
 }
 
