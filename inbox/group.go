@@ -2,6 +2,7 @@ package inbox
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"sync"
 	"time"
@@ -81,11 +82,11 @@ func (g *group) next() []*entry {
 }
 
 // save saves requests together. If that fails, each half of them is tried alone, and so on, so that one which the database
-// refuses does not take the others with it.
+// refuses does not take the others with it. A database that is read-only refuses all.
 func (g *group) save(all []*entry) {
 	ctx, stop := context.WithTimeout(context.Background(), saveTime)
 	defer stop()
-	if err := g.saveTogether(ctx, all); err == nil || len(all) == 1 {
+	if err := g.saveTogether(ctx, all); err == nil || len(all) == 1 || errors.Is(err, outbox.ErrReadOnly) {
 		end(all, err)
 		return
 	}

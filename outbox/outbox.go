@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -71,11 +72,33 @@ func (b *Outbox) inTx(ctx context.Context, f func(*sql.Conn) error) error {
 	if err == nil {
 		_, err = conn.ExecContext(ctx, b.sql.commit)
 	}
-	if err != nil {
+	switch {
+	case sqlState(err) == readOnlyTransaction:
+		discard(conn)
+		return fmt.Errorf("%w: %w", ErrReadOnly, err)
+	case err != nil:
 		b.finish(ctx, conn, b.sql.rollback)
 	}
 	return err
 }
+
+// SQLSTATEs of PostgreSQL that mean something here.
+const (
+	serializationFailure = "40001"
+	readOnlyTransaction  = "25006"
+)
+
+// sqlState returns the SQLSTATE of an error; "" if it has none. Drivers of PostgreSQL tell it by a method.
+func sqlState(err error) string {
+	var state interface{ SQLState() string }
+	if errors.As(err, &state) {
+		return state.SQLState()
+	}
+	return ""
+}
+
+// discard closes a connection instead of returning it to the pool.
+func discard(conn *sql.Conn) { _ = conn.Raw(func(any) error { return driver.ErrBadConn }) }
 
 // finishTime is the timeout of a statement that also runs after the caller's context has ended.
 const finishTime = 5 * time.Second
@@ -86,7 +109,7 @@ func (b *Outbox) finish(ctx context.Context, conn *sql.Conn, text string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTime)
 	defer cancel()
 	if _, err := conn.ExecContext(ctx, text); err != nil {
-		_ = conn.Raw(func(any) error { return driver.ErrBadConn })
+		discard(conn)
 	}
 }
 
