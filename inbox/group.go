@@ -29,7 +29,8 @@ type entry struct {
 }
 
 const (
-	// maxWriters is how many transactions are written at once: one is prepared while another waits for the disk.
+	// maxWriters is how many transactions are written at once: one is prepared while another waits for the disk. Of a database
+	// that writes one at a time, the others would hold requests which the first could have taken along.
 	maxWriters = 4
 	// maxTogether is how many requests, and maxBytesTogether how many bytes of them, are saved in one transaction.
 	maxTogether, maxBytesTogether = 256, 8 << 20
@@ -43,7 +44,7 @@ func (g *group) put(m outbox.Entry) (outbox.Status, error) {
 	e := &entry{Entry: m, done: make(chan struct{})}
 	g.mu.Lock()
 	g.waiting = append(g.waiting, e)
-	if g.writers < maxWriters {
+	if g.writers < min(maxWriters, g.box.MaxWriters()) {
 		g.writers++
 		go g.write()
 	}

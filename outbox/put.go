@@ -226,7 +226,11 @@ func (b *Outbox) insert(ctx context.Context, rows []putRow) (saved map[string]bo
 	if err != nil {
 		return nil, err
 	}
-	if saved, err = keysOf(query(ctx, b.db, b.sql.put, args...)); needsTx(err) {
+	err = b.write(ctx, func() (err error) {
+		saved, err = keysOf(query(ctx, b.db, b.sql.put, args...))
+		return err
+	})
+	if needsTx(err) {
 		err = b.inTx(ctx, func(conn *sql.Conn) (err error) {
 			saved, err = keysOf(query(ctx, conn, b.sql.put, args...))
 			return err
