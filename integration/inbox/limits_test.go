@@ -36,6 +36,16 @@ func TestLimits(t *testing.T) {
 	})
 }
 
+// Without a limit for each caller, one may fill the inbox. Seen to fail with MaxPerCaller > 0 left out of refuse.
+func TestOneCaller(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, outbox.SQLite)
+	k.options.MaxWaiting, k.options.MaxPerCaller = 2, -1
+	k.post(`{"id":1}`).want(202)
+	k.post(`{"id":2}`).want(202)
+	k.post(`{"id":3}`).wantCode(503, "inbox-full")
+}
+
 // While the oldest request that waits for its first delivery is too old, new ones are refused before anything is written.
 // One that was tried and failed, that waits for its time, or that waits behind a dead letter does not count; one whose
 // service could not be reached does, from its acceptance, and so does one whose predecessor has ended. Seen to fail with the lag not looked at in refuse, and on SQLite
