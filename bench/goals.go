@@ -70,5 +70,6 @@ func goals() []goal {
 			17, "an inbox beside plain INSERTs and Restate", inboxGoal,
 			"few callers fill few statements, and a row has five indexes and a look whether its key is free",
 		},
+		{19, "memory: clients that wait, and the bytes of a key on disk", memoryGoal, ""},
 	}
 }

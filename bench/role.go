@@ -59,6 +59,8 @@ func roles() []role {
 		relayLag{},
 		accepting{},
 		delivering{},
+		bare{},
+		clients{},
 	}
 }
 

@@ -1,9 +1,6 @@
 package httpsafe
 
-import (
-	"context"
-	"slices"
-)
+import "context"
 
 // MemoryFunc is called before a request takes n more bytes of memory for its body or for an answer that is stored; n
 // is negative when bytes are given back. ctx is the request's. If it returns a problem, the bytes are refused: of a
@@ -92,7 +89,7 @@ func (a *account) grow(mem *memory, n int, exact int64) *Problem {
 		mem.counted = size
 	}
 	if size > cap(mem.body) {
-		mem.body = slices.Grow(mem.body, size-len(mem.body))
+		mem.body = append(make([]byte, 0, size), mem.body...) // slices.Grow may take a quarter more
 	}
 	return nil
 }

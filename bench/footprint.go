@@ -1,0 +1,5 @@
+package main
+
+import "context"
+
+func weighKeys(context.Context, *run) error { return nil }
