@@ -20,12 +20,12 @@ func (c *config) readBody(r *http.Request, mem *memory, a *account) *Problem {
 	var err error
 	var pieces [][]byte // what follows mem.body, once that is full
 	for size := int64(0); err == nil; {
-		into, limit := &mem.body, maxPooled
-		if len(mem.body) < maxPooled {
+		into, limit := &mem.body, contiguous
+		if len(mem.body) < contiguous {
 			if p := a.grow(mem, 1, 0); p != nil {
 				return p
 			}
-			limit = min(cap(mem.body), max(mem.counted, uncounted), maxPooled)
+			limit = min(cap(mem.body), max(mem.counted, uncounted), contiguous)
 		} else {
 			if last := len(pieces) - 1; last < 0 || len(pieces[last]) == pieceSize {
 				if p := a.take(pieceSize); p != nil {
@@ -51,9 +51,13 @@ func (c *config) readBody(r *http.Request, mem *memory, a *account) *Problem {
 	return nil
 }
 
-// pieceSize is by how much a body grows that is larger than maxPooled, in bytes. The pieces are put together when all of it
-// has arrived. A slice that doubled would take as much again as has arrived, for as long as the client keeps it waiting.
-const pieceSize = 32 << 10
+// A body doubles its memory up to contiguous, and then grows by pieces, which are put together when all of it has arrived. So
+// a client that keeps it waiting makes it hold no more than pieceSize above what has arrived, in bytes; with doubling it
+// would be as much again.
+const (
+	contiguous = 2 * pieceSize
+	pieceSize  = 16 << 10
+)
 
 // unreadBody returns the problem for an error of reading a body.
 func unreadBody(err error) *Problem {

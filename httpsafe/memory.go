@@ -24,6 +24,8 @@ const (
 	// uncounted is what each body and each answer may take without asking MemoryFunc, in bytes. Most need no more. It
 	// is also the first step in which memory grows.
 	uncounted = 4 << 10
+	// smallBody is what a body or an answer takes if it needs no more.
+	smallBody = 512
 )
 
 func (m *middleware) getMemory() *memory { return m.memories.Get().(*memory) }
@@ -87,6 +89,9 @@ func (a *account) grow(mem *memory, n int, exact int64) *Problem {
 			return p
 		}
 		mem.counted = size
+	}
+	if size == uncounted && need <= smallBody { // most
+		size = smallBody
 	}
 	if size > cap(mem.body) {
 		mem.body = append(make([]byte, 0, size), mem.body...) // slices.Grow may take a quarter more

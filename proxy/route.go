@@ -183,7 +183,7 @@ func (h *routeHandler) verify(signature httpsafe.VerifyFunc) httpsafe.VerifyFunc
 	return func(r *http.Request, body []byte) error {
 		err := signature(r, body)
 		if err == nil && h.rules.MayHaveKey(r) {
-			if refusal := h.auth.ask(r, h.options); refusal != nil {
+			if refusal := h.auth.ask(r, &h.options); refusal != nil {
 				err = refusal
 			}
 		}
@@ -205,7 +205,7 @@ func (h *routeHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	hold.bodyWithin(h.bodyTimeout, keyed && !observed)
 	switch {
 	case delivered && h.options.Inbox == nil:
-		httpsafe.RefuseDelivery(w, r, h.options)
+		refuseDelivery(&h.options, w, r)
 	case observed:
 		h.observed.ServeHTTP(w, r)
 	case h.noGuards:
@@ -244,7 +244,7 @@ func (h *routeHandler) serveKeyed(hold *holder, r *http.Request) {
 		}
 	}()
 	if h.rules.MayHaveKey(r) && !h.rules.Signed && httpsafe.DeliveryFrom(r.Context()) == nil { // verify asks about signed ones
-		if err := h.auth.refuse(hold, r, h.options); err != nil {
+		if err := h.auth.refuse(hold, r, &h.options); err != nil {
 			entry.fail(err)
 			return
 		}
