@@ -70,6 +70,9 @@ func goals() []goal {
 			17, "an inbox beside plain INSERTs and Restate", inboxGoal,
 			"few callers fill few statements, and a row has five indexes and a look whether its key is free",
 		},
-		{19, "memory: clients that wait, and the bytes of a key on disk", memoryGoal, ""},
+		{
+			19, "memory: clients that wait, and the bytes of a key on disk", memoryGoal,
+			"the two buffers of 4 KiB and the stack of 8 KiB that net/http has for a connection; a waiter's stack has 16 KiB",
+		},
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/prometheus/procfs"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/retrysafe/retrysafe/bench/figure"
 	"github.com/retrysafe/retrysafe/bench/peers"
@@ -48,7 +49,7 @@ const (
 // weighClients measures the memory that clients take which wait: in the proxy, in a server of net/http without any of
 // our code, and in nginx. Each kind of clients gets new servers.
 func weighClients(ctx context.Context, r *run) error {
-	command, err := os.Getenv("RS"), error(nil) // XXX
+	command, err := real.Retrysafe()
 	if err != nil {
 		return err
 	}
@@ -129,6 +130,8 @@ func (m scales) weigh(ctx context.Context, p parking) (w weights, err error) {
 		return w, err
 	}
 	defer func() { err = errors.Join(err, nginx.Close()) }()
+	m.progress("%d clients of the proxy, of net/http and of nginx: %s", m.clients, p.what)
+	all, parked := errgroup.WithContext(ctx)
 	for _, side := range []struct {
 		name string
 		server
@@ -138,12 +141,15 @@ func (m scales) weigh(ctx context.Context, p parking) (w weights, err error) {
 		{"net/http", control, &w.bare, new(float64)},
 		{"nginx", server{nginx.PID(), nginx.Address()}, &w.nginx, new(float64)},
 	} {
-		m.progress("%d clients of %s: %s", m.clients, side.name, p.what)
-		if *side.to, *side.most, err = m.park(ctx, side.server, p); err != nil {
-			return w, fmt.Errorf("%s: %w", side.name, err)
-		}
+		all.Go(func() (err error) {
+			if *side.to, *side.most, err = m.park(parked, side.server, p); err != nil {
+				return fmt.Errorf("%s: %w", side.name, err)
+			}
+			return nil
+		})
 	}
-	return w, nil
+	err = all.Wait()
+	return w, err
 }
 
 // patientProxy lets clients wait for longer than the measurement takes, and as many as there are.

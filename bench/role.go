@@ -61,6 +61,7 @@ func roles() []role {
 		delivering{},
 		bare{},
 		clients{},
+		filling{},
 	}
 }
 
