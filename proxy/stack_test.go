@@ -24,10 +24,12 @@ func TestRequestsThatWaitHaveSmallStacks(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector changes stacks")
 	}
-	up := newUpstream(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	done := make(chan struct{})
+	up := newUpstream(t, func(http.ResponseWriter, *http.Request) { <-done })
 	k := newKit(t, up.URL, limited(proxy.Limits{Concurrent: 4000}), func(s *setup) {
 		s.guard.Policy = retrysafe.Policy{OnInFlight: retrysafe.Wait(10 * time.Minute)}
 	})
+	t.Cleanup(func() { close(done) }) // before the servers close
 	for _, c := range []struct {
 		where string // the function in which the requests wait
 		body  int    // the length that is announced
