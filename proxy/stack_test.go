@@ -18,8 +18,8 @@ import (
 // A request that waits keeps its goroutine, and with it a stack that has doubled until all functions fit that are called on
 // the way to where it waits. So none of them may have room for something large, such as a copy of httpsafe.Options.
 //
-// Seen to fail with writeProblem inlined in serveBounded and serve, and Options passed by value to authorizer.refuse and
-// RefuseDelivery: 32 KiB for a request that waits for a key.
+// Seen to fail with Options passed by value by the functions that now pass a pointer, here and in httpsafe: 32 KiB in both
+// cases.
 func TestRequestsThatWaitHaveSmallStacks(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector changes stacks")
