@@ -74,6 +74,10 @@ func goals() []goal {
 			18, "the proxy beside nginx, HAProxy and Caddy", hopsGoal,
 			"Go's net/http takes more CPU for a request than they do, and both CPUs are shared with load and upstream",
 		},
+		{
+			19, "memory: clients that wait, and the bytes of a key on disk", memoryGoal,
+			"the two buffers of 4 KiB and the stack of 8 KiB that net/http has for a connection; a waiter's stack has 16 KiB",
+		},
 		{20, "a proxy that is killed and started again, a million records", restartGoal, ""},
 	}
 }

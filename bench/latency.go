@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"math"
@@ -14,6 +15,7 @@ import (
 	"github.com/retrysafe/retrysafe/bench/figure"
 	"github.com/retrysafe/retrysafe/bench/peers"
 	"github.com/retrysafe/retrysafe/stores/memstore"
+	"github.com/retrysafe/retrysafe/stores/mysqlstore"
 	"github.com/retrysafe/retrysafe/stores/sqlitestore"
 )
 
@@ -190,11 +192,18 @@ func (at storeAt) open(ctx context.Context) (_ retrysafe.Store, end func() error
 	case "pgstore":
 		s, err := pgPlace{at.Address, at.Schema}.open(ctx)
 		return s, s.close, err
+	case "mysqlstore":
+		db, err := sql.Open("mysql", at.Address)
+		if err != nil {
+			return nil, nil, err
+		}
+		s, err := mysqlstore.New(ctx, db, mysqlstore.Options{})
+		return s, func() error { return errors.Join(s.Close(), db.Close()) }, err
 	case "redisstore":
 		s, client, err := openRedis(ctx, at.Address)
 		return s, func() error { client.Close(); return nil }, err
 	}
-	return nil, nil, fmt.Errorf("goal 12 has no store %q", at.Kind)
+	return nil, nil, fmt.Errorf("no store %q", at.Kind)
 }
 
 // claimsOf returns a Peer that makes pairs in sequence, whatever the number of callers, and measures their claims
