@@ -135,6 +135,9 @@ const (
 	pictures        = "pictures" // beside performancePage
 )
 
+// notMeasured is the section of what no run has measured.
+const notMeasured = "Not measured yet.\n"
+
 // pages returns what is made from the runs, by its place in the repository. page is docs/performance.md as it is, whose
 // sections are written anew.
 func (all runs) pages(page string) (map[string][]byte, error) {
@@ -149,7 +152,7 @@ func (all runs) pages(page string) (map[string][]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		section := "Not measured yet.\n"
+		section := notMeasured
 		if picture != nil {
 			pages[filepath.Join(filepath.Dir(performancePage), pictures, p.Name+".svg")] = picture
 			section = fmt.Sprintf("![%s](%s/%s.svg)\n\n%s", p.Title, pictures, p.Name, p.Table(all.figures()))
@@ -182,6 +185,9 @@ func (all runs) caption(p plots.Plot) []string {
 
 // machines lists the runs with their machines.
 func (all runs) machines() string {
+	if len(all) == 0 {
+		return notMeasured
+	}
 	var b strings.Builder
 	for _, r := range all {
 		fmt.Fprintf(&b, "- %s: %s", goalsText(r.goals()), r.Machine)
@@ -195,6 +201,9 @@ func (all runs) machines() string {
 
 // missed lists the missed targets, by goal.
 func (all runs) missed() string {
+	if len(all) == 0 {
+		return notMeasured
+	}
 	var b strings.Builder
 	last := 0
 	for _, f := range all.figures() {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -69,8 +70,8 @@ func TestPartsAreMergedInTheFile(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{
-		resultsPage:                                "goals 16:\ntuesday",
-		performancePage:                            "| pgstore | 612 (611–613) |",
+		resultsPage:     "goals 16:\ntuesday",
+		performancePage: "| pgstore | 612 (611–613) |",
 		"docs/pictures/" + plots.Postgres + ".svg": ">monday, 0 CPUs (); a sync takes 300 µs.</text>",
 	} {
 		text, err := os.ReadFile(filepath.Join(root, name))
@@ -115,7 +116,7 @@ func TestQuickRunsAreNoResults(t *testing.T) {
 // Seen to fail with a figure changed in docs/performance.md, and with a picture that was drawn by an older program.
 func TestThePagesAreMadeFromTheResults(t *testing.T) {
 	all, err := readRuns("results.json")
-	if err != nil {
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		t.Fatal(err)
 	}
 	root := ".."
@@ -126,6 +127,9 @@ func TestThePagesAreMadeFromTheResults(t *testing.T) {
 	pages, err := all.pages(string(page))
 	if err != nil {
 		t.Fatal(err)
+	}
+	if len(all) == 0 {
+		delete(pages, resultsPage) // of a run whose samples were not saved
 	}
 	for name, want := range pages {
 		if got, err := os.ReadFile(filepath.Join(root, name)); err != nil || !bytes.Equal(got, want) {

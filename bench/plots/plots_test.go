@@ -31,8 +31,7 @@ func measured() []figure.Figure {
 	return all
 }
 
-// Seen to fail with the style sheet left out, with the name of a series left unescaped in it, and with a colour that is
-// not in the palette.
+// Seen to fail with the style sheet left out, and with the error bars in a colour that is not in the palette.
 func TestAPictureIsTheSameForTheSameFiguresAndHasBothColourSchemes(t *testing.T) {
 	for _, name := range []string{plots.Postgres, plots.Hops} {
 		p, err := plots.Named(name)
