@@ -187,7 +187,11 @@ func logTicks(least, most float64) (ticks []plot.Tick) {
 	for decade := math.Pow10(int(math.Floor(math.Log10(least)))); decade <= most; decade *= 10 {
 		for _, step := range steps() {
 			if v := decade * step; v >= least*0.999 && v <= most*1.001 {
-				ticks = append(ticks, plot.Tick{Value: v, Label: rounded(v)})
+				tick := plot.Tick{Value: v, Label: rounded(v)}
+				if step > 1 && most/least > 1000 {
+					tick.Label = "" // the labels of each step would be too close to each other
+				}
+				ticks = append(ticks, tick)
 			}
 		}
 	}
