@@ -23,7 +23,7 @@ import (
 // weighKeys reports the bytes that each store keeps of a key, and those that it has written to its log for it.
 func weighKeys(ctx context.Context, r *run) error {
 	records := int64(200_000)
-	if r.quick {
+	if r.Quick {
 		records = 50_000
 	}
 	var errs []error

@@ -54,7 +54,7 @@ func weighClients(ctx context.Context, r *run) error {
 		return err
 	}
 	clients := 10_000
-	if r.quick {
+	if r.Quick {
 		clients = 4000
 	}
 	text := peers.RequestBody

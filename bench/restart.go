@@ -34,7 +34,7 @@ func restartGoal(ctx context.Context, r *run) error {
 		return err
 	}
 	records := int64(1_000_000)
-	if r.quick {
+	if r.Quick {
 		records = 50_000
 	}
 	if err := restartSQLite(ctx, r, command, records); err != nil {

@@ -59,7 +59,6 @@ var (
 	chromium  = program{name: "chromium", pkg: "chromium"}
 
 	// What only bench needs.
-	nginx   = program{name: "nginx", paths: []string{"/usr/sbin/nginx"}, pkg: "nginx"}
 	haproxy = program{name: "haproxy", paths: []string{"/usr/sbin/haproxy"}, pkg: "haproxy"}
 	caddy   = program{name: "caddy", paths: []string{"/usr/bin/caddy"}, pkg: "caddy"}
 
