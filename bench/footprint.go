@@ -56,7 +56,7 @@ func weighKey(ctx context.Context, r *run, kind string, records int64) (kept, wr
 	if err != nil {
 		return 0, 0, err
 	}
-	found, err := call[filled](ctx, place{}, filling{At: w.at, Records: records})
+	found, err := call[filled](ctx, place{}, keeping{At: w.at, Records: records})
 	if err != nil {
 		return 0, 0, err
 	}
@@ -160,8 +160,8 @@ func folderBytes(dir string) (sum float64, err error) {
 	return sum, err
 }
 
-// filling completes so many fresh keys of a store, which keeps them for a day.
-type filling struct {
+// keeping completes so many fresh keys of a store, which keeps them for a day.
+type keeping struct {
 	At      storeAt
 	Records int64
 }
@@ -169,7 +169,7 @@ type filling struct {
 // filled holds the bytes that the process keeps in its own heap, and that it has written to its own files.
 type filled struct{ Heap, Written float64 }
 
-func (in filling) play(ctx context.Context, _ func(any) error) (_ any, err error) {
+func (in keeping) play(ctx context.Context, _ func(any) error) (_ any, err error) {
 	store, end, err := in.At.open(ctx)
 	if err != nil {
 		return nil, err

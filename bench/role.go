@@ -63,7 +63,7 @@ func roles() []role {
 		restarts{},
 		bare{},
 		clients{},
-		filling{},
+		keeping{},
 	}
 }
 
