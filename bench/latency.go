@@ -113,8 +113,8 @@ const (
 	full  = "full"
 )
 
-// start starts the store's servers, if it has any, and sets the places. stop ends them and removes their data. server is a
-// PostgreSQL that atStages fills.
+// start starts the store's servers, if it has any, and sets the places. stop ends them and removes their data. server
+// is a PostgreSQL that atStages fills.
 func (in *latency) start(ctx context.Context, r *run) (server *pgServer, stop func() error, err error) {
 	switch in.Full.Kind {
 	case "sqlitestore":
@@ -163,8 +163,8 @@ func (in *latency) start(ctx context.Context, r *run) (server *pgServer, stop fu
 // largeSchema is the schema of PostgreSQL that atStages fills.
 const largeSchema = "large"
 
-// atStages fills a schema by statements, because claims and completions would take most of the run, and measures at each
-// stage.
+// atStages fills a schema by statements, because claims and completions would take most of the run, and measures at
+// each stage.
 func (in *latency) atStages(ctx context.Context, r *run, s *pgServer) (found []latencyFound, err error) {
 	const second = 1_000_000
 	f := filling{left: in.Fill, add: func(first, end int64) error { return s.insert(ctx, largeSchema, end-first, second) }}

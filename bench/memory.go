@@ -157,7 +157,8 @@ const patientProxy = `limits: {concurrent: 100000, memory: 2047MiB, body_timeout
 defaults: {in_flight: 'wait:10m', timeout: 10m}
 `
 
-// patientNginx lets clients of nginx wait likewise. Requests to /wait are delayed, one minute for each that came before.
+// patientNginx lets clients of nginx wait likewise. Requests to /wait are delayed, one minute for each that came
+// before.
 func patientNginx(upstream string) real.NginxOptions {
 	return real.NginxOptions{
 		Main: "worker_processes 2; worker_rlimit_nofile 20000;", Events: "worker_connections 20000;",
@@ -269,8 +270,8 @@ func (bare) play(stop context.Context, ready func(any) error) (any, error) {
 	}), ready, self)
 }
 
-// clients are connections to a server. Each sends a request, and then waits until the role ends, silently: for the rest of
-// its body, for the answer, or after it.
+// clients are connections to a server. Each sends a request, and then waits until the role ends, silently: for the rest
+// of its body, for the answer, or after it.
 type clients struct {
 	Addr, Path, Body            string
 	Run, Count, Keys, Announced int

@@ -15,7 +15,8 @@ import (
 	"github.com/retrysafe/retrysafe/bench/plots"
 )
 
-// Goal 10: redisstore on a real Redis, next to redis-benchmark, to SETs by the same client, and to three unsafe commands.
+// Goal 10: redisstore on a real Redis, next to redis-benchmark, to SETs by the same client, and to three unsafe
+// commands.
 
 // redisTargets returns targets by number of callers. redis-benchmark uses as many clients.
 func redisTargets() map[int]float64 { return map[int]float64{1: 0.85, 16: 0.75, 256: 1.2} }

@@ -119,8 +119,8 @@ type restarts struct {
 	Busy                         time.Duration // before a kill
 }
 
-// restartsFound has what the first answers took from the start of the process and the CPU time of the process until both
-// were there, in milliseconds, and the requests per second before a kill.
+// restartsFound has what the first answers took from the start of the process and the CPU time of the process until
+// both were there, in milliseconds, and the requests per second before a kill.
 type restartsFound struct{ Replay, Fresh, CPU, Rate figure.Samples }
 
 func (in restarts) play(stop context.Context, _ func(any) error) (_ any, err error) {

@@ -51,9 +51,9 @@ func (c *config) readBody(r *http.Request, mem *memory, a *account) *Problem {
 	return nil
 }
 
-// A body doubles its memory up to contiguous, and then grows by pieces, which are put together when all of it has arrived. So
-// a client that keeps it waiting makes it hold no more than pieceSize above what has arrived, in bytes; with doubling it
-// would be as much again.
+// A body doubles its memory up to contiguous, and then grows by pieces, which are put together when all of it has
+// arrived. So a client that keeps it waiting makes it hold no more than pieceSize above what has arrived, in bytes;
+// with doubling it would be as much again.
 const (
 	contiguous = 2 * pieceSize
 	pieceSize  = 16 << 10

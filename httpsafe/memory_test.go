@@ -165,8 +165,8 @@ func TestMemoryIsGivenBackAfterAPanic(t *testing.T) {
 	k.post("k", body(strings.Repeat("1", 20_000)))
 }
 
-// A client that stops in the middle of a body makes the server hold little more than what has arrived, wherever it stops.
-// Seen to fail with contiguous at 1 MiB, which doubles: after half of it 512 KiB more are held.
+// A client that stops in the middle of a body makes the server hold little more than what has arrived, wherever it
+// stops. Seen to fail with contiguous at 1 MiB, which doubles: after half of it 512 KiB more are held.
 func TestAStalledBodyHoldsWhatHasArrived(t *testing.T) {
 	k, b := newBudgetKit(t, 4<<20)
 	k.handler = func(http.ResponseWriter, *http.Request) {}

@@ -92,8 +92,8 @@ func (o Options) WriteProblem(w http.ResponseWriter, p Problem) {
 }
 
 // writeProblem is WriteProblem for options with their defaults. asked is the body of the request, for
-// Profile.EchoFields; nil if it was not read. Options take two kilobytes: a function that passed a copy would have room for
-// it on its stack, also while its request waits.
+// Profile.EchoFields; nil if it was not read. Options take two kilobytes: a function that passed a copy would have room
+// for it on its stack, also while its request waits.
 func (o *Options) writeProblem(w http.ResponseWriter, p Problem, asked []byte) {
 	profile := o.Profile
 	p = p.under(profile, o.PolicyURL)

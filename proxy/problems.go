@@ -86,8 +86,8 @@ func problem(slug httpsafe.Slug) httpsafe.Problem {
 	return problems[slices.IndexFunc(problems, func(p httpsafe.Problem) bool { return p.Slug == slug })]
 }
 
-// writeProblem answers with the problem for a slug. Options take two kilobytes. If this were inlined, the functions that call
-// it would have room for a copy on their stacks, also while their requests wait.
+// writeProblem answers with the problem for a slug. Options take two kilobytes. If this were inlined, the functions
+// that call it would have room for a copy on their stacks, also while their requests wait.
 //
 //go:noinline
 func writeProblem(o *httpsafe.Options, w http.ResponseWriter, slug httpsafe.Slug) {

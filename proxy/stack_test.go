@@ -15,8 +15,9 @@ import (
 	"github.com/retrysafe/retrysafe/proxy"
 )
 
-// A request that waits keeps its goroutine, and with it a stack that has doubled until all functions fit that are called on
-// the way to where it waits. So none of them may have room for something large, such as a copy of httpsafe.Options.
+// A request that waits keeps its goroutine, and with it a stack that has doubled until all functions fit that are
+// called on the way to where it waits. So none of them may have room for something large, such as a copy of
+// httpsafe.Options.
 //
 // Seen to fail with Options passed by value by the functions that now pass a pointer, here and in httpsafe: 32 KiB in both
 // cases.

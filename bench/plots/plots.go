@@ -19,8 +19,8 @@ type Plot struct {
 	Name string
 	// Title says what is shown, X and Y what the axes mean, with their units.
 	Title, X, Y string
-	// Hops draws the series side by side on the horizontal axis, and a mark for each percentile. Otherwise each series is a
-	// line, and both axes are logarithmic.
+	// Hops draws the series side by side on the horizontal axis, and a mark for each percentile. Otherwise each series
+	// is a line, and both axes are logarithmic.
 	Hops bool
 }
 
