@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -486,13 +487,13 @@ func TestALateAskIsUndone(t *testing.T) {
 // has saved its answer in plaintext.
 type unreadable struct {
 	*faulty
-	refused int
+	refused atomic.Int32
 }
 
 func (s *unreadable) Claim(ctx context.Context, p retrysafe.ClaimParams) (retrysafe.Claim, error) {
 	c, err := s.faulty.Claim(ctx, p)
 	if c.Verdict == retrysafe.Done {
-		s.refused++
+		s.refused.Add(1)
 		return retrysafe.Claim{}, retrysafe.ErrUnreadable
 	}
 	return c, err
@@ -508,8 +509,8 @@ func TestARecordThatCannotBeReadEndsTheAttempt(t *testing.T) {
 			k.Errorf("Do = %v", err)
 		}
 		time.Sleep(time.Hour)
-		if store.refused != 2 {
-			k.Errorf("the record was asked for %d times, want 2", store.refused)
+		if n := store.refused.Load(); n != 2 {
+			k.Errorf("the record was asked for %d times, want 2", n)
 		}
 		if _, err := g.Do(k.ctx, pay(), k.answer("again")); !errors.Is(err, retrysafe.ErrUnreadable) {
 			k.Errorf("Do = %v", err)

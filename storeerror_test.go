@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -44,22 +45,22 @@ func TestUnheardClaimIsUndone(t *testing.T) {
 func TestClaimOfAnUnreadableRecordIsUndoneNoLonger(t *testing.T) {
 	for _, refusal := range []error{retrysafe.ErrUnreadable, retrysafe.ErrNotReplayable} {
 		bubble(t, retrysafe.Policy{Lease: 30 * time.Second}, func(k *kit) {
-			claims := 0
+			var claims atomic.Int32
 			k.store.on("claim", func() (bool, error) {
-				if claims++; claims <= 2 {
+				if claims.Add(1) <= 2 {
 					return false, errDown
 				}
 				return false, refusal
 			})
 			k.wantRefusal(pay(), retrysafe.ErrStoreFailed)
 			time.Sleep(29 * time.Second)
-			within := claims
+			within := claims.Load()
 			if within < 5 {
 				k.Errorf("%v: %d claims within the lease", refusal, within)
 			}
 			time.Sleep(time.Hour)
-			if claims > within+2 {
-				k.Errorf("%v: %d claims since the lease would have run out", refusal, claims-within)
+			if more := claims.Load() - within; more > 2 {
+				k.Errorf("%v: %d claims since the lease would have run out", refusal, more)
 			}
 		})
 	}
