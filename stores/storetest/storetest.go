@@ -47,7 +47,7 @@ type Harness struct {
 	// succeed then, since together they free the key once; and a claim that it gives back may count as an attempt.
 	Copies bool
 
-	// Walks is how many random walks, each from a seed of its own, are compared with the model. Default 20.
+	// Walks is how many random traces, each from a seed of its own, are compared with the model. Default 20.
 	Walks int
 }
 

@@ -89,7 +89,7 @@ func TestWalkFindsFaults(t *testing.T) {
 	}
 }
 
-// The same store on both sides is never different.
+// A store in memory never differs from the model.
 func TestWalkFindsNoFaultWhereNoneIs(t *testing.T) {
 	h := wrongHarness(rightClaim, rightError)
 	for seed := range uint64(100) {

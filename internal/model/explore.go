@@ -1,0 +1,174 @@
+package model
+
+import (
+	"encoding/binary"
+	"slices"
+	"time"
+)
+
+// Exploration is the result of Explore.
+type Exploration struct {
+	States, Transitions, Depth int
+}
+
+// Explore visits every state that can be reached from start, breadth first. key returns the same text for states that
+// are alike, next the steps from a state. It ends early if visit, which it calls with each step, returns an error.
+func Explore[S any](start S, key func(S) string, next func(S) []Action, do func(S, Action) (S, error)) (e Exploration, trace []Action, err error) {
+	type node struct {
+		state  S
+		parent int
+		by     Action
+		depth  int
+	}
+	nodes := []node{{state: start, parent: -1}}
+	known := map[string]bool{key(start): true}
+	path := func(i int, last Action) []Action {
+		trace := []Action{last}
+		for ; nodes[i].parent >= 0; i = nodes[i].parent {
+			trace = append(trace, nodes[i].by)
+		}
+		slices.Reverse(trace)
+		return trace
+	}
+	for i := 0; i < len(nodes); i++ {
+		n := nodes[i]
+		e.States, e.Depth = len(nodes), n.depth
+		for _, a := range next(n.state) {
+			e.Transitions++
+			to, err := do(n.state, a)
+			if err != nil {
+				return e, path(i, a), err
+			}
+			if k := key(to); !known[k] {
+				known[k] = true
+				nodes = append(nodes, node{to, i, a, n.depth + 1})
+			}
+		}
+		var done S
+		nodes[i].state = done // for the garbage collector
+	}
+	return e, nil, nil
+}
+
+// Canonical returns the same text for worlds that behave alike: with times from now on, and fences by their order.
+func (w World) Canonical() string {
+	b := make([]byte, 0, 128)
+	fences := []int64{w.Fence, w.Now.Microseconds()}
+	for _, l := range w.Leases {
+		fences = append(fences, l.Fence)
+	}
+	for _, r := range w.Records {
+		fences = append(fences, r.FirstFence, r.Fence)
+	}
+	ordered := slices.Clone(fences)
+	slices.Sort(ordered)
+	ordered = slices.Compact(ordered)
+	for _, f := range fences {
+		i, _ := slices.BinarySearch(ordered, f)
+		b = append(b, byte(i))
+	}
+	for _, l := range w.Leases {
+		b = append(b, l.Owner[0])
+	}
+	ending := w.Ending != nil
+	if ending {
+		i, _ := slices.BinarySearch(ordered, w.Ending.Lease.Fence)
+		b = append(b, byte(i))
+		b = appendTime(b, w.Ending.At-w.Now)
+	}
+	for _, r := range w.Records {
+		b = append(b, byte(r.State), r.Owner[0], byte(r.Attempt), byte(len(r.Steps)))
+		b = append(b, r.Fingerprint...)
+		b = append(b, r.Result.Body...)
+		for _, s := range r.Steps {
+			b = append(b, s.Data...)
+		}
+		b = appendTime(appendTime(b, r.End-w.Now), r.Keep.Key)
+	}
+	return string(b)
+}
+
+// appendTime appends a time, but all that is long past alike.
+func appendTime(b []byte, d time.Duration) []byte {
+	return binary.LittleEndian.AppendUint64(b, uint64(max(d, -5*pass)))
+}
+
+// Cover returns traces that together take every transition of a scope at least once. Each begins with a new key.
+func (s Scope) Cover() [][]Action {
+	type edge struct {
+		by Action
+		to int
+	}
+	var worlds []World
+	var edges [][]edge
+	known := map[string]int{}
+	place := func(w World) int {
+		k := w.Canonical()
+		i, ok := known[k]
+		if !ok {
+			i = len(worlds)
+			known[k] = i
+			worlds = append(worlds, w)
+		}
+		return i
+	}
+	place(World{})
+	missing := 0
+	for i := 0; i < len(worlds); i++ {
+		var out []edge
+		for _, a := range s.Actions(worlds[i]) {
+			if to, _ := worlds[i].Do(a); len(to.Leases) <= s.Leases {
+				out = append(out, edge{a, place(to)})
+				missing++
+			}
+		}
+		edges = append(edges, out)
+	}
+	taken := make([]int, len(worlds)) // of each state's edges, the first so many were taken
+	// toMissing returns the shortest way from a state to one with an edge that is missing.
+	toMissing := func(from int) ([]edge, bool) {
+		type via struct {
+			from int
+			by   edge
+		}
+		came := map[int]via{from: {from: -1}}
+		for queue := []int{from}; len(queue) > 0; queue = queue[1:] {
+			at := queue[0]
+			if taken[at] < len(edges[at]) {
+				var way []edge
+				for ; came[at].from >= 0; at = came[at].from {
+					way = append(way, came[at].by)
+				}
+				slices.Reverse(way)
+				return way, true
+			}
+			for _, e := range edges[at] {
+				if _, ok := came[e.to]; !ok {
+					came[e.to] = via{at, e}
+					queue = append(queue, e.to)
+				}
+			}
+		}
+		return nil, false
+	}
+	const far = 12 // steps: then a new key is nearer
+	var traces [][]Action
+	for missing > 0 {
+		var trace []Action
+		for at := 0; ; {
+			way, ok := toMissing(at)
+			if !ok || len(trace) > 0 && len(way) > far {
+				break
+			}
+			for _, e := range way {
+				trace, at = append(trace, e.by), e.to
+			}
+			e := edges[at][taken[at]]
+			taken[at]++
+			missing--
+			trace, at = append(trace, e.by), e.to
+		}
+		traces = append(traces, trace)
+	}
+	return traces
+}
