@@ -78,7 +78,7 @@ func (a Action) Result(n int) retrysafe.Result {
 // Answer is what a call is told.
 type Answer struct {
 	Claim retrysafe.Claim
-	Lost  bool // the call returned ErrLeaseLost; of commit: nothing was completed
+	Lost  bool // the call returned ErrLeaseLost
 }
 
 // World is a key, and the leases of it that were given out. Any of them may be used at any time: by an attempt that
@@ -115,9 +115,7 @@ func (w World) Do(a Action) (World, Answer) {
 	case "begin":
 		w.State, answer.Lost = s.BeginComplete(l, a.Result(n), a.Keep)
 	case "commit":
-		var done bool
-		w.State, done = s.Commit()
-		answer.Lost = !done
+		w.State = s.Commit()
 	case "rollback":
 		w.State = s.Rollback()
 	case "pass":

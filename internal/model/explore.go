@@ -50,10 +50,11 @@ func Explore[S any](start S, key func(S) string, next func(S) []Action, do func(
 	return e, nil, nil
 }
 
-// Canonical returns the same text for worlds that behave alike: with times from now on, and fences by their order.
-func (w World) Canonical() string {
+// Canonical returns the same text for worlds that behave alike: with times from now on, and fences by their order. more
+// are fences that the caller's text is about.
+func (w World) Canonical(more ...int64) string {
 	b := make([]byte, 0, 128)
-	fences := []int64{w.Fence, w.Now.Microseconds()}
+	fences := append([]int64{w.Fence, w.Now.Microseconds()}, more...)
 	for _, l := range w.Leases {
 		fences = append(fences, l.Fence)
 	}
@@ -70,11 +71,9 @@ func (w World) Canonical() string {
 	for _, l := range w.Leases {
 		b = append(b, l.Owner[0])
 	}
-	ending := w.Ending != nil
-	if ending {
-		i, _ := slices.BinarySearch(ordered, w.Ending.Lease.Fence)
-		b = append(b, byte(i))
-		b = appendTime(b, w.Ending.At-w.Now)
+	if w.Ending != nil {
+		i, _ := slices.BinarySearch(ordered, w.Ending.Fence)
+		b = appendTime(append(append(b, byte(i)), w.Ending.Result.Body...), w.Ending.End-w.Now)
 	}
 	for _, r := range w.Records {
 		b = append(b, byte(r.State), r.Owner[0], byte(r.Attempt), byte(len(r.Steps)))

@@ -17,6 +17,7 @@ const (
 	sameOwner     Rule = "a claim by the owner that holds the key is a repetition"
 	endedStays    Rule = "an ended key is done"
 	leaseExcludes Rule = "a running lease keeps others out"
+	leaseEnds     Rule = "a lease runs out"
 	endExcludes   Rule = "a key whose end is being written is in flight"
 	sameResumes   Rule = "a released key is resumed by the same request"
 	takesOver     Rule = "a take-over is asked for"
@@ -38,16 +39,17 @@ const (
 	keepOfEnd     Rule = "the Retention given to Complete counts, from then on"
 	stepsHold     Rule = "a key released with steps keeps its record"
 	replayEnds    Rule = "after Replay an answer is not shown"
-	sweepLate     Rule = "Sweep deletes what is past its Key only"
+	sweepPending  Rule = "Sweep keeps a key that has not ended until its Key has passed"
+	sweepEnded    Rule = "Sweep keeps an ended key until its Key has passed"
 	sweepFence    Rule = "Sweep keeps a fence until the clock has passed it"
 	endLocks      Rule = "a transaction that completes a key locks it until its end"
 )
 
 // Rules are all of them.
 var Rules = []Rule{
-	expires, runningStays, sameOwner, endedStays, leaseExcludes, endExcludes, sameResumes, takesOver, sameTakesOver,
+	expires, runningStays, sameOwner, endedStays, leaseExcludes, leaseEnds, endExcludes, sameResumes, takesOver, sameTakesOver,
 	fenceGrows, fenceIsClock, stepsStay, keepReplaced, extendFenced, saveFenced, endFenced, freeFenced, extendOpen,
-	saveOpen, freeOpen, endUnreleased, firstStep, firstResult, keepOfEnd, stepsHold, replayEnds, sweepLate, sweepFence,
+	saveOpen, freeOpen, endUnreleased, firstStep, firstResult, keepOfEnd, stepsHold, replayEnds, sweepPending, sweepEnded, sweepFence,
 	endLocks,
 }
 
@@ -59,8 +61,8 @@ type State struct {
 	Records []Record
 	// Fence is the greatest that was given out, as far as the store remembers it.
 	Fence int64
-	// Ending is a completion that another process's transaction has made and not committed.
-	Ending *Ending
+	// Ending is the newest record as a transaction of another process has completed it, and not committed. Nil: none has.
+	Ending *Record
 	// Without is the rule that the model does without. "" for the contract.
 	Without Rule
 }
@@ -75,19 +77,13 @@ type Record struct {
 	Keep retrysafe.Retention
 }
 
-// Ending is what a transaction is going to commit.
-type Ending struct {
-	Lease  retrysafe.Lease
-	Result retrysafe.Result
-	Keep   retrysafe.Retention
-	At     time.Duration
-}
-
 // holds reports whether a condition is met or the model does without it.
 func (s State) holds(r Rule, met bool) bool { return met || s.Without == r }
 
-// Runs reports whether the lease of r runs.
-func (s State) runs(r Record) bool { return r.State == retrysafe.Pending && s.Now < r.End }
+// runs reports whether the lease of r runs.
+func (s State) runs(r Record) bool {
+	return r.State == retrysafe.Pending && (s.Now < r.End || s.Without == leaseEnds)
+}
 
 // live returns the record that takes part in claims. A record past its Key is no record.
 func (s State) live() (r Record, ok bool) {
@@ -114,9 +110,9 @@ func (s State) Claim(p retrysafe.ClaimParams, least int64) (State, retrysafe.Cla
 	same := there && r.Fingerprint == p.Fingerprint
 	verdict := retrysafe.Acquired
 	switch held := there && r.State == retrysafe.Pending && r.Owner == p.Owner; {
-	case !there:
 	case s.Ending != nil && s.Without != endExcludes:
 		verdict = retrysafe.InFlight
+	case !there:
 	case held && s.Without != sameOwner:
 	case r.State.Ended() && s.Without != endedStays:
 		verdict = retrysafe.Done
@@ -205,10 +201,6 @@ func (s State) Checkpoint(l retrysafe.Lease, step retrysafe.StepResult) (next St
 
 // Complete is Store.Complete.
 func (s State) Complete(l retrysafe.Lease, result retrysafe.Result, keep retrysafe.Retention) (State, bool) {
-	return s.complete(l, result, keep, s.Now)
-}
-
-func (s State) complete(l retrysafe.Lease, result retrysafe.Result, keep retrysafe.Retention, at time.Duration) (State, bool) {
 	r, there := s.live()
 	switch {
 	case !there, !s.holds(endFenced, r.has(l)), r.State == retrysafe.Released && s.Without != endUnreleased:
@@ -216,11 +208,15 @@ func (s State) complete(l retrysafe.Lease, result retrysafe.Result, keep retrysa
 	case r.State.Ended() && s.Without != firstResult:
 		return s, false
 	}
-	r.State, r.Result, r.End = result.State(), result, at
+	return s.with(1, s.ended(r, result, keep)), false
+}
+
+func (s State) ended(r Record, result retrysafe.Result, keep retrysafe.Retention) Record {
+	r.State, r.Result, r.End = result.State(), result, s.Now
 	if s.Without != keepOfEnd {
 		r.Keep = keep.WithDefaults()
 	}
-	return s.with(1, r), false
+	return r
 }
 
 // Release is Store.Release.
@@ -246,19 +242,19 @@ func (s State) BeginComplete(l retrysafe.Lease, result retrysafe.Result, keep re
 	if !there || !r.has(l) || r.State != retrysafe.Pending {
 		return s, true
 	}
-	s.Ending = &Ending{l, result, keep, s.Now}
+	r = s.ended(r, result, keep)
+	s.Ending = &r
 	return s, false
 }
 
 // Locked reports whether calls other than Claim, Commit and Rollback wait.
 func (s State) Locked() bool { return s.Ending != nil && s.Without != endLocks }
 
-// Commit ends the transaction of BeginComplete. done reports whether the completion took effect with it.
-func (s State) Commit() (next State, done bool) {
-	e := *s.Ending
+// Commit ends the transaction of BeginComplete, with the completion and the work's own writes.
+func (s State) Commit() State {
+	r := *s.Ending
 	s.Ending = nil
-	s, lost := s.complete(e.Lease, e.Result, e.Keep, e.At)
-	return s, !lost
+	return s.with(min(1, len(s.Records)), r)
 }
 
 // Rollback ends the transaction of BeginComplete without effect, as a crash of its process does.
@@ -278,7 +274,11 @@ func (s State) Sweep() State {
 	kept := make([]Record, 0, len(s.Records))
 	for i, r := range s.Records {
 		_, live := s.live()
-		if i == 0 && (live && s.Without != sweepLate) || s.audited(r) {
+		needed, early := i == 0 && live || s.audited(r), sweepPending
+		if r.State.Ended() {
+			early = sweepEnded
+		}
+		if needed && s.Without != early {
 			kept = append(kept, r)
 		}
 	}
