@@ -92,82 +92,94 @@ func appendTime(b []byte, d time.Duration) []byte {
 	return binary.LittleEndian.AppendUint64(b, uint64(max(d, -5*pass)))
 }
 
+// edge is a transition of a graph of worlds, which are numbered.
+type edge struct {
+	by Action
+	to int
+}
+
 // Cover returns traces that together take every transition of a scope at least once. Each begins with a new key.
-func (s Scope) Cover() [][]Action {
-	type edge struct {
-		by Action
-		to int
-	}
-	var worlds []World
-	var edges [][]edge
-	known := map[string]int{}
-	place := func(w World) int {
-		k := w.Canonical()
-		i, ok := known[k]
-		if !ok {
-			i = len(worlds)
-			known[k] = i
-			worlds = append(worlds, w)
-		}
-		return i
-	}
-	place(World{})
-	missing := 0
-	for i := 0; i < len(worlds); i++ {
-		var out []edge
-		for _, a := range s.Actions(worlds[i]) {
-			if to, _ := worlds[i].Do(a); len(to.Leases) <= s.Leases {
-				out = append(out, edge{a, place(to)})
-				missing++
-			}
-		}
-		edges = append(edges, out)
-	}
-	taken := make([]int, len(worlds)) // of each state's edges, the first so many were taken
-	// toMissing returns the shortest way from a state to one with an edge that is missing.
-	toMissing := func(from int) ([]edge, bool) {
-		type via struct {
-			from int
-			by   edge
-		}
-		came := map[int]via{from: {from: -1}}
-		for queue := []int{from}; len(queue) > 0; queue = queue[1:] {
-			at := queue[0]
-			if taken[at] < len(edges[at]) {
-				var way []edge
-				for ; came[at].from >= 0; at = came[at].from {
-					way = append(way, came[at].by)
-				}
-				slices.Reverse(way)
-				return way, true
-			}
-			for _, e := range edges[at] {
-				if _, ok := came[e.to]; !ok {
-					came[e.to] = via{at, e}
-					queue = append(queue, e.to)
-				}
-			}
-		}
-		return nil, false
-	}
+func (s Scope) Cover() (traces [][]Action) {
+	edges := s.graph()
+	g := tour{edges: edges, taken: make([]int, len(edges)), came: make([]via, len(edges))}
 	const far = 12 // steps: then a new key is nearer
-	var traces [][]Action
-	for missing > 0 {
+	for {
 		var trace []Action
 		for at := 0; ; {
-			way, ok := toMissing(at)
+			way, ok := g.toMissing(at)
+			if !ok && len(trace) == 0 {
+				return traces
+			}
 			if !ok || len(trace) > 0 && len(way) > far {
 				break
 			}
 			for _, e := range way {
 				trace, at = append(trace, e.by), e.to
 			}
-			e := edges[at][taken[at]]
-			taken[at]++
-			missing--
+			e := g.edges[at][g.taken[at]]
+			g.taken[at]++
 			trace, at = append(trace, e.by), e.to
 		}
 		traces = append(traces, trace)
 	}
-	return traces
+}
+
+// graph returns the transitions of each world of the scope. World 0 is a new key.
+func (s Scope) graph() (edges [][]edge) {
+	worlds, known := []World{{}}, map[string]int{World{}.Canonical(): 0}
+	for i := 0; i < len(worlds); i++ {
+		var out []edge
+		for _, a := range s.Actions(worlds[i]) {
+			to, _ := worlds[i].Do(a)
+			if len(to.Leases) > s.Leases {
+				continue
+			}
+			k := to.Canonical()
+			n, ok := known[k]
+			if !ok {
+				n = len(worlds)
+				known[k] = n
+				worlds = append(worlds, to)
+			}
+			out = append(out, edge{a, n})
+		}
+		edges = append(edges, out)
+	}
+	return edges
+}
+
+// tour walks over a graph until it has taken each edge.
+type tour struct {
+	edges  [][]edge
+	taken  []int // of each world's edges, the first so many were taken
+	came   []via // how a search came to each world
+	search int
+}
+
+type via struct {
+	search, from int
+	by           edge
+}
+
+// toMissing returns the shortest way from a world to one with an edge that was not taken.
+func (g *tour) toMissing(from int) (way []edge, ok bool) {
+	g.search++
+	g.came[from] = via{search: g.search, from: -1}
+	for queue := []int{from}; len(queue) > 0; queue = queue[1:] {
+		at := queue[0]
+		if g.taken[at] < len(g.edges[at]) {
+			for ; g.came[at].from >= 0; at = g.came[at].from {
+				way = append(way, g.came[at].by)
+			}
+			slices.Reverse(way)
+			return way, true
+		}
+		for _, e := range g.edges[at] {
+			if g.came[e.to].search < g.search {
+				g.came[e.to] = via{g.search, at, e}
+				queue = append(queue, e.to)
+			}
+		}
+	}
+	return nil, false
 }

@@ -1,0 +1,108 @@
+package storetest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/retrysafe/retrysafe/internal/model"
+)
+
+// traces replays traces that take each transition of model.Stores: all of them, or, with few Walks, a random choice.
+func traces(t *testing.T, h Harness) {
+	all := model.Stores.Cover()
+	if h.Walks < defaultWalks {
+		rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+		all = all[:len(all)*h.Walks/defaultWalks]
+	}
+	steps := 0
+	for _, trace := range all {
+		steps += len(trace)
+	}
+	t.Logf("%d traces with %d steps", len(all), steps)
+	if trace, diff := playTogether(t, h, all); diff != "" {
+		ops := make([]op, len(trace))
+		for i, a := range trace {
+			ops[i].Action = a
+		}
+		if _, alone := play(t, h, ops); alone != "" {
+			ops, diff = shortest(t, h, ops, alone)
+		}
+		t.Fatalf("the store differs from the model after\n%s%s", history(ops), diff)
+	}
+}
+
+// track is a trace that is being played, with a key of its own.
+type track struct {
+	*playedKey
+	trace []model.Action
+	at    int
+	diff  string
+}
+
+// playTogether plays traces with a key each, side by side, so that time passes for all of them at once. It returns the
+// beginning of the first one that the store and the model answer differently, and the difference.
+func playTogether(t *testing.T, h Harness, all [][]model.Action) ([]model.Action, string) {
+	p := newPlayer(t, h)
+	tracks := make([]*track, len(all))
+	for i, trace := range all {
+		tracks[i] = &track{playedKey: p.key(fmt.Sprint(i)), trace: trace}
+	}
+	for {
+		inParallel(crowd, tracks, (*track).run)
+		next := map[string]model.Action{}
+		for _, k := range tracks {
+			if k.diff != "" {
+				return k.trace[:k.at+1], k.diff
+			}
+			if k.at < len(k.trace) {
+				next[k.trace[k.at].Verb] = k.trace[k.at]
+			}
+		}
+		// Sweeps come first, because time passes for all.
+		event, ok := next["sweep"]
+		if !ok {
+			if event, ok = next["pass"]; !ok {
+				return nil, ""
+			}
+		}
+		if d := p.event(event); d != "" {
+			return []model.Action{event}, d
+		}
+		for _, k := range tracks {
+			if k.at < len(k.trace) && k.trace[k.at].Verb == event.Verb {
+				k.at++
+			}
+		}
+	}
+}
+
+// run makes calls until the next event.
+func (k *track) run() {
+	for ; k.at < len(k.trace); k.at++ {
+		a := k.trace[k.at]
+		if a.Verb == "pass" || a.Verb == "sweep" {
+			break
+		}
+		if k.diff = k.call(a); k.diff != "" {
+			return
+		}
+	}
+	if k.diff = k.inspect(); k.diff != "" {
+		k.at = min(k.at, len(k.trace)-1)
+	}
+}
+
+// inParallel calls do for each of the tracks, n at once.
+func inParallel(n int, tracks []*track, do func(*track)) {
+	queue := make(chan *track, len(tracks))
+	for _, k := range tracks {
+		queue <- k
+	}
+	close(queue)
+	together(n, func(int) {
+		for k := range queue {
+			do(k)
+		}
+	})
+}
