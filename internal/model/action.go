@@ -162,13 +162,17 @@ func (s Scope) Actions(w World) []Action {
 	for _, l := range w.Leases {
 		owners = max(owners, int(l.Owner[0])+1)
 	}
+	held, there := w.live()
 	for owner := range min(owners+1, s.Owners) {
 		for _, takeOver := range []bool{false, true} {
 			for _, other := range []bool{false, true} {
-				for _, keep := range keeps {
-					all = append(all, Action{
-						Verb: "claim", Owner: owner, Other: other, TakeOver: takeOver, For: lease, Keep: keep,
-					})
+				a := Action{Verb: "claim", Owner: owner, Other: other, TakeOver: takeOver, For: lease}
+				p := a.Params(w.Key)
+				if there && held.State == retrysafe.Pending && held.Owner == p.Owner && held.Fingerprint != p.Fingerprint {
+					continue // an owner is one attempt, which has one request
+				}
+				for _, a.Keep = range keeps {
+					all = append(all, a)
 				}
 			}
 		}

@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/testing/soak"
 	"github.com/retrysafe/retrysafe/internal/testing/torture"
+	"github.com/retrysafe/retrysafe/stores/memstore"
+	"github.com/retrysafe/retrysafe/stores/storetest"
 )
 
 func TestMain(m *testing.M) { torture.Main(m, subject()) }
@@ -35,6 +38,23 @@ func subject() torture.Subject {
 func TestSoakTorture(t *testing.T) { subject().Torture(t, soak.Times(t, 30)) }
 func TestSoakRace(t *testing.T)    { subject().Race(t, soak.Times(t, 1000)) }
 func TestSeesMutants(t *testing.T) { subject().SeesMutants(t, len(mutants())) }
+
+// Each mutant is seen by traces of the model alone, too, which need no second process.
+func TestTracesSeeMutants(t *testing.T) {
+	passed := new(atomic.Int64)
+	clock := func() time.Duration { return time.Duration(passed.Load()) }
+	for name, broken := range mutants() {
+		t.Run(name, func(t *testing.T) {
+			d := storetest.Traces(t, storetest.Harness{
+				Open: func(*testing.T) retrysafe.Store { return broken(memstore.New(memstore.Options{Clock: clock})) },
+				Age:  func(_ *testing.T, _ retrysafe.Store, d time.Duration) { passed.Add(int64(d)) },
+			})
+			if t.Log(d); d == "" {
+				t.Error("not seen")
+			}
+		})
+	}
+}
 
 // mutants break a store in one place each, in one of a few calls. Each is for one check.
 func mutants() map[string]func(retrysafe.Store) retrysafe.Store {
