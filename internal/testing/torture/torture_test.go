@@ -39,6 +39,19 @@ func TestSoakTorture(t *testing.T) { subject().Torture(t, soak.Times(t, 30)) }
 func TestSoakRace(t *testing.T)    { subject().Race(t, soak.Times(t, 1000)) }
 func TestSeesMutants(t *testing.T) { subject().SeesMutants(t, len(mutants())) }
 
+// The judge alone sees each mutant that gives a wrong answer.
+func TestJudgeSeesMutants(t *testing.T) {
+	for name := range mutants() {
+		if name == "error without a reason" {
+			continue // no answer
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			torture.JudgeSees(t, subject(), name)
+		})
+	}
+}
+
 // Each mutant is seen by traces of the model alone, too, which need no second process.
 func TestTracesSeeMutants(t *testing.T) {
 	passed := new(atomic.Int64)
