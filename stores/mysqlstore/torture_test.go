@@ -15,6 +15,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/testing/soak"
 	"github.com/retrysafe/retrysafe/internal/testing/torture"
+	"github.com/retrysafe/retrysafe/stores/storetest"
 )
 
 func TestMain(m *testing.M) {
@@ -31,6 +32,18 @@ func TestSoakTortureWithWrongClocks(t *testing.T) {
 }
 func TestSoakRace(t *testing.T)    { tortured().Race(t, soak.Times(t, 320)) }
 func TestSoakMutants(t *testing.T) { tortured().SeesMutants(t, soak.Times(t, 1)) }
+
+// The traces of the model see what breaks the protocol. What they cannot see is for Torture and Race.
+func TestTracesSeeMutants(t *testing.T) {
+	t.Parallel()
+	torture.TracesSee(t, storetest.Harness{
+		Open:  func(t *testing.T) retrysafe.Store { return openTest(t) },
+		Age:   func(t *testing.T, s retrysafe.Store, d time.Duration) { age(t, s.(*Store), d) },
+		Walks: 10,
+	}, torture.Names(mutations()), map[string]string{}, func(s retrysafe.Store, mutant string) (retrysafe.Store, error) {
+		return mutations()[mutant](s.(*Store))
+	})
+}
 
 func tortured() torture.Subject {
 	return torture.Subject{

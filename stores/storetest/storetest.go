@@ -83,9 +83,14 @@ func Run(t *testing.T, h Harness) {
 	}
 	t.Run("walk", func(t *testing.T) { walk(t, h) })
 	t.Run("traces", func(t *testing.T) {
-		if d := Traces(t, h); d != "" {
-			t.Fatal(d)
+		ops, diff := differingTrace(t, h)
+		if diff == "" {
+			return
 		}
+		if at, alone := play(t, h, ops); alone != "" {
+			ops, diff = shortest(t, h, ops[:at+1], alone)
+		}
+		t.Fatalf("the store differs from the model after\n%s%s", history(ops), diff)
 	})
 }
 

@@ -17,8 +17,16 @@ const stepsOfWalk = 1000
 // is broken on purpose show with it what the traces see.
 func Traces(t *testing.T, h Harness) (difference string) {
 	t.Helper()
-	all := model.Stores.Cover()
-	steps := 0
+	ops, diff := differingTrace(t, h)
+	if diff == "" {
+		return ""
+	}
+	return fmt.Sprintf("the store differs from the model after\n%s%s", history(ops), diff)
+}
+
+// differingTrace returns the first trace that the store and the model answer differently, and the difference.
+func differingTrace(t *testing.T, h Harness) ([]op, string) {
+	all, steps := model.Stores.Cover(), 0
 	if h.Walks > 0 && h.Walks < defaultWalks {
 		rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	}
@@ -30,17 +38,11 @@ func Traces(t *testing.T, h Harness) (difference string) {
 	}
 	t.Logf("%d traces with %d steps", len(all), steps)
 	trace, diff := playTogether(t, h, all)
-	if diff == "" {
-		return ""
-	}
 	ops := make([]op, len(trace))
 	for i, a := range trace {
 		ops[i].Action = a
 	}
-	if at, alone := play(t, h, ops); alone != "" {
-		ops, diff = shortest(t, h, ops[:at+1], alone)
-	}
-	return fmt.Sprintf("the store differs from the model after\n%s%s", history(ops), diff)
+	return ops, diff
 }
 
 // track is a trace that is being played, with a key of its own.

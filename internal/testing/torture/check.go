@@ -10,6 +10,7 @@ import (
 type rules struct {
 	lease, keep, tolerance int64
 	fencesAreClock         bool
+	steps                  *int // that the judge has taken
 }
 
 // history is what is known of one key.

@@ -22,8 +22,9 @@ const (
 	// modelTime is how long a lease runs and a record is kept in the model. It is short, so that the model's fences,
 	// which are at least its clock, are those that the store gave out.
 	modelTime = 100 * time.Nanosecond
-	// enough configurations of a key make the judge give up: it cannot tell.
-	enough = 1000
+	// enough configurations of a key, or steps of the model for it, make the judge give up: it cannot tell.
+	enough      = 1000
+	enoughSteps = 100_000
 )
 
 // call is a call with all that is known of it.
@@ -45,6 +46,7 @@ type config struct {
 // judge returns the first answer that no order explains. sure is false if there are too many orders to tell. Few calls
 // take effect between the end of one call and that of the next one, so it begins with orders of few.
 func (r rules) judge(events []event) (wrong []violation, sure bool) {
+	r.steps = new(int)
 	for open := 3; open <= 7; open += 2 {
 		if wrong, sure = r.judgeOrders(events, open); len(wrong) == 0 {
 			break
@@ -90,14 +92,14 @@ func (r rules) judgeOrders(events []event, most int) (wrong []violation, sure bo
 			}
 			r.explain(k, c, open, fences, most, next)
 		}
+		if len(next) > enough || *r.steps > enoughSteps {
+			return nil, false
+		}
 		if len(next) == 0 {
 			return []violation{{
 				key: c.Key, fence: c.Fence, at: c.Began.N,
 				text: fmt.Sprintf("key %d: no order of the calls explains %+v", c.Key, c.event),
 			}}, true
-		}
-		if len(next) > enough {
-			return nil, false
 		}
 		all = next
 	}
@@ -135,7 +137,7 @@ func (r rules) explain(k *config, c *call, open []*call, fences []int64, depth i
 	for _, to := range r.effects(k, c, fences) {
 		to.addTo(next)
 	}
-	if depth == 0 || len(next) > enough {
+	if depth == 0 || len(next) > enough || *r.steps > enoughSteps {
 		return
 	}
 	for _, o := range open {
@@ -154,6 +156,7 @@ func (r rules) effects(k *config, c *call, fences []int64) (all []*config) {
 	if !c.unknown {
 		latest = c.Ended.At
 	}
+	*r.steps++
 	for _, now := range r.moments(k, latest) {
 		at := *k
 		at.Now = now

@@ -88,7 +88,7 @@ type run struct {
 
 	mu       sync.Mutex // guards what follows
 	events   [keys][]event
-	cut      [keys]bool // early events were forgotten
+	judged   [keys]bool // and early events were forgotten, without which the rest cannot be
 	failures []violation
 	count    map[string]int
 }
@@ -250,29 +250,34 @@ func (r *run) look() (all []violation) {
 		all = append(all, r.rules().check(events)...)
 		if len(events) > 2*many && len(all) == 0 {
 			old := events[len(events)-many].Fence
-			r.cut[k] = true
+			all, r.judged[k] = append(all, r.judgeKey(k)...), true
 			r.events[k] = slices.DeleteFunc(slices.Clone(events), func(e event) bool { return e.Fence < old })
 		}
 	}
 	return all
 }
 
-// judge adds to what was found what no order of the calls explains. It counts the calls of the keys that it is sure of.
+// judge adds to what was found what no order of the calls explains.
 func (r *run) judge() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for k, events := range r.events {
-		if r.cut[k] {
-			continue // the calls that it began with are not known any more
-		}
-		wrong, sure := r.rules().judge(events)
-		r.found = append(r.found, wrong...)
-		if sure {
-			r.count["judged"] += len(events)
-		} else {
-			r.count["not judged"] += len(events)
-		}
+	for k := range r.events {
+		r.found = append(r.found, r.judgeKey(k)...)
 	}
+}
+
+// judgeKey judges the events of a key, unless it has been judged. It counts those that it is sure of.
+func (r *run) judgeKey(k int) []violation {
+	if r.judged[k] {
+		return nil
+	}
+	wrong, sure := r.rules().judge(r.events[k])
+	if sure {
+		r.count["judged"] += len(r.events[k])
+	} else {
+		r.count["not judged"] += len(r.events[k])
+	}
+	return wrong
 }
 
 func (r *run) String() string {

@@ -56,17 +56,12 @@ func TestJudgeSeesMutants(t *testing.T) {
 func TestTracesSeeMutants(t *testing.T) {
 	passed := new(atomic.Int64)
 	clock := func() time.Duration { return time.Duration(passed.Load()) }
-	for name, broken := range mutants() {
-		t.Run(name, func(t *testing.T) {
-			d := storetest.Traces(t, storetest.Harness{
-				Open: func(*testing.T) retrysafe.Store { return broken(memstore.New(memstore.Options{Clock: clock})) },
-				Age:  func(_ *testing.T, _ retrysafe.Store, d time.Duration) { passed.Add(int64(d)) },
-			})
-			if t.Log(d); d == "" {
-				t.Error("not seen")
-			}
-		})
-	}
+	torture.TracesSee(t, storetest.Harness{
+		Open: func(*testing.T) retrysafe.Store { return memstore.New(memstore.Options{Clock: clock}) },
+		Age:  func(_ *testing.T, _ retrysafe.Store, d time.Duration) { passed.Add(int64(d)) },
+	}, torture.Names(mutants()), nil, func(s retrysafe.Store, mutant string) (retrysafe.Store, error) {
+		return mutants()[mutant](s), nil
+	})
 }
 
 // mutants break a store in one place each, in one of a few calls. Each is for one check.
