@@ -44,7 +44,8 @@ var layers = []layer{
 	}},
 	{folder: "httpsafe/signature/...", may: []string{"outbox/webhook"}},
 	{folder: "httpsafe/...", may: []string{
-		".", "fingerprint", "httpkey", "internal/caller", "internal/httpsignals", "internal/keytext", "internal/tagplace",
+		".", "fingerprint", "httpkey", "internal/caller", "internal/httpsignals", "internal/keytext", "internal/lazyctx",
+		"internal/tagplace",
 	}},
 	{folder: "client/httpclient/...", may: []string{
 		".", "fingerprint", "httpkey", "internal/httpsignals", "internal/jsonpointer", "internal/keytext",

@@ -134,7 +134,8 @@ func (q *undoQueue) Pop() any {
 // lease and leave it abandoned, although nothing has run. undoClaim claims again as the same owner, which shows whether
 // it was made, and gives the claim back. It tries until it succeeds, because the end of the lease does not free the key;
 // and then a few times more for as long as the lease would last, because the claim may have been delayed on its way to
-// the store and arrive after it has been undone.
+// the store and arrive after it has been undone. If the key has a record that cannot be read, it tries until the lease would
+// have run out.
 func (g *Guard) undoClaim(p ClaimParams) {
 	b := &g.background
 	b.mu.Lock()
@@ -205,8 +206,9 @@ func (u *undo) try() error {
 // plan sets when the claim is to be undone again; the zero time if it is not.
 func (u *undo) plan(err error) {
 	now := time.Now()
+	hasRecord := errors.Is(err, ErrUnreadable) || errors.Is(err, ErrNotReplayable) // of another attempt, and it stays
 	switch {
-	case err != nil && !u.undone && now.After(u.until) && u.guard.isClosed(): // Shutdown waits no longer
+	case err != nil && !u.undone && now.After(u.until) && (hasRecord || u.guard.isClosed()): // Shutdown waits no longer
 		u.due = time.Time{}
 		return
 	case err != nil && !u.undone:

@@ -482,6 +482,47 @@ func TestALateAskIsUndone(t *testing.T) {
 	})
 }
 
+// unreadable is a store that cannot read the record of an attempt that has ended, as one with encryption if a service has
+// saved its answer in plaintext.
+type unreadable struct {
+	*faulty
+	refused int
+}
+
+func (s *unreadable) Claim(ctx context.Context, p retrysafe.ClaimParams) (retrysafe.Claim, error) {
+	c, err := s.faulty.Claim(ctx, p)
+	if c.Verdict == retrysafe.Done {
+		s.refused++
+		return retrysafe.Claim{}, retrysafe.ErrUnreadable
+	}
+	return c, err
+}
+
+// The record that decides cannot be read, and never will be. The attempt ends all the same: it does not ask for as long as
+// the process lives, and Shutdown returns. Seen to fail with ErrUnreadable taken out of undecided.
+func TestARecordThatCannotBeReadEndsTheAttempt(t *testing.T) {
+	bubble(t, retrysafe.Policy{Lease: 30 * time.Second}, func(k *kit) {
+		store := &unreadable{faulty: k.store}
+		g := retrysafe.New(store, retrysafe.Options{Policy: k.guard.Policy(), SweepEvery: -1})
+		if _, err := g.Do(k.ctx, pay(), k.handedOver(completes, paid, nil)); !errors.Is(err, retrysafe.ErrInFlight) {
+			k.Errorf("Do = %v", err)
+		}
+		time.Sleep(time.Hour)
+		if store.refused != 2 {
+			k.Errorf("the record was asked for %d times, want 2", store.refused)
+		}
+		if _, err := g.Do(k.ctx, pay(), k.answer("again")); !errors.Is(err, retrysafe.ErrUnreadable) {
+			k.Errorf("Do = %v", err)
+		}
+		ctx, stop := context.WithTimeout(k.ctx, time.Minute)
+		defer stop()
+		if err := g.Shutdown(ctx); err != nil {
+			k.Error(err)
+		}
+		k.wantRuns(1)
+	})
+}
+
 // An attempt without a lease has no record that could decide. Seen to fail with Protected taken out of
 // CompletedElsewhere.
 func TestAnUnprotectedAttemptCannotBeCompletedElsewhere(t *testing.T) {

@@ -39,6 +39,32 @@ func TestUnheardClaimIsUndone(t *testing.T) {
 	})
 }
 
+// A claim whose answer was lost is not undone for ever if the key has a record that cannot be read: that is not the claim's.
+// The key is asked for until the lease would have run out. Seen to fail with hasRecord false.
+func TestClaimOfAnUnreadableRecordIsUndoneNoLonger(t *testing.T) {
+	for _, refusal := range []error{retrysafe.ErrUnreadable, retrysafe.ErrNotReplayable} {
+		bubble(t, retrysafe.Policy{Lease: 30 * time.Second}, func(k *kit) {
+			claims := 0
+			k.store.on("claim", func() (bool, error) {
+				if claims++; claims <= 2 {
+					return false, errDown
+				}
+				return false, refusal
+			})
+			k.wantRefusal(pay(), retrysafe.ErrStoreFailed)
+			time.Sleep(29 * time.Second)
+			within := claims
+			if within < 5 {
+				k.Errorf("%v: %d claims within the lease", refusal, within)
+			}
+			time.Sleep(time.Hour)
+			if claims > within+2 {
+				k.Errorf("%v: %d claims since the lease would have run out", refusal, claims-within)
+			}
+		})
+	}
+}
+
 // Seen to fail with restore always releasing: the abandoned key was free, and its work ran a second time.
 func TestUnheardTakeOverStaysAbandoned(t *testing.T) {
 	bubble(t, retrysafe.Policy{OnAbandoned: retrysafe.Rerun()}, func(k *kit) {

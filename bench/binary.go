@@ -16,27 +16,33 @@ import (
 // binary runs `retrysafe proxy`. An empty Config is none.
 type binary struct{ Binary, Upstream, Store, Config, Log string }
 
-func (in binary) play(stop context.Context, ready func(any) error) (_ any, err error) {
+func (in binary) play(stop context.Context, ready func(any) error) (any, error) {
 	addr, err := loopback.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
-	log, err := os.Create(in.Log)
-	if err != nil {
-		return nil, err
-	}
-	defer log.Close()
 	args := []string{
 		"proxy", "--upstream", "http://" + in.Upstream, "--listen", addr, "--store", in.Store, "--scope", "none",
 	}
 	if in.Config != "" {
 		args = append(args, "--config", in.Config)
 	}
-	cmd := exec.Command(in.Binary, args...)
+	return nil, serveProgram(stop, ready, "retrysafe proxy", exec.Command(in.Binary, args...), addr, in.Log)
+}
+
+// serveProgram runs a program that serves at an address until stop is done. What it prints goes to a file.
+func serveProgram(
+	stop context.Context, ready func(any) error, name string, cmd *exec.Cmd, addr, logFile string,
+) (err error) {
+	log, err := os.Create(logFile)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
 	cmd.Stdout, cmd.Stderr = log, log
 	c, err := child.Start(cmd)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { err = errors.Join(err, c.Stop()) }()
 	starting, cancel := context.WithTimeout(stop, 30*time.Second)
@@ -46,12 +52,12 @@ func (in binary) play(stop context.Context, ready func(any) error) (_ any, err e
 		return err == nil && conn.Close() == nil
 	}
 	if err := c.Await(starting, listens); err != nil {
-		text, _ := os.ReadFile(in.Log)
-		return nil, fmt.Errorf("retrysafe proxy: %w\n%s", err, text)
+		text, _ := os.ReadFile(logFile)
+		return fmt.Errorf("%s: %w\n%s", name, err, text)
 	}
 	if err := ready(server{c.PID(), addr}); err != nil {
-		return nil, err
+		return err
 	}
 	<-stop.Done()
-	return nil, nil
+	return nil
 }

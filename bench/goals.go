@@ -70,5 +70,10 @@ func goals() []goal {
 			17, "an inbox beside plain INSERTs and Restate", inboxGoal,
 			"few callers fill few statements, and a row has five indexes and a look whether its key is free",
 		},
+		{
+			18, "the proxy beside nginx, HAProxy and Caddy", hopsGoal,
+			"Go's net/http takes more CPU for a request than they do, and both CPUs are shared with load and upstream",
+		},
+		{20, "a proxy that is killed and started again, a million records", restartGoal, ""},
 	}
 }

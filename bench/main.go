@@ -65,7 +65,7 @@ func parseGoals(text string) ([]int, error) {
 	for part := range strings.SplitSeq(text, ",") {
 		n, err := strconv.Atoi(strings.TrimPrefix(strings.TrimSpace(part), "goal"))
 		if err != nil || !slices.ContainsFunc(goals(), func(g goal) bool { return g.number == n }) {
-			return nil, fmt.Errorf("no goal %q: there are goal1 to goal10, goal12 and goal14 to goal17", part)
+			return nil, fmt.Errorf("no goal %q: there are goal1 to goal20, without goal11 and goal13", part)
 		}
 		numbers = append(numbers, n)
 	}

@@ -41,12 +41,12 @@ const (
 	theirs = "theirs"
 )
 
-// measured holds what a side did, one value per round: pieces of work per second; for each of them, the median duration
-// and the server's CPU time, both in microseconds, bytes of log, syncs, and round trips. Count is the work
-// of all rounds, with the warm-up.
+// measured holds what a side did, one value per round: pieces of work per second; for each of them, the median and the
+// 99th percentile of the duration and the server's CPU time, all in microseconds, bytes of log, syncs, and round trips.
+// Count is the work of all rounds, with the warm-up.
 type measured struct {
-	Rate, P50, CPU, Log, Syncs, Trips figure.Samples
-	Count                             int64
+	Rate, P50, P99, CPU, Log, Syncs, Trips figure.Samples
+	Count                                  int64
 }
 
 // results are what sides did, by name.
@@ -99,6 +99,7 @@ func (m *measured) round(ctx context.Context, s side, d time.Duration) error {
 	n := float64(max(done.Count, 1))
 	m.Rate = append(m.Rate, done.PerSecond)
 	m.P50 = append(m.P50, done.P50)
+	m.P99 = append(m.P99, done.P99)
 	m.CPU = append(m.CPU, float64((after.cpu-before.cpu).Microseconds())/n)
 	m.Log = append(m.Log, float64(after.log-before.log)/n)
 	m.Syncs = append(m.Syncs, float64(after.syncs-before.syncs)/n)

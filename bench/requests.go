@@ -18,8 +18,9 @@ const connections = 64
 type requests struct {
 	server server
 	load.Target
-	upstream string // the address of the API
-	trace    string // of the server's syncs; empty if they are not counted
+	upstream string  // the address of the API
+	trace    string  // of the server's syncs; empty if they are not counted
+	rate     float64 // requests a second; 0: each connection sends as soon as it has its answer
 	runs     uint32
 	sent     int64
 }
@@ -52,12 +53,19 @@ func (q *requests) send(
 	if err != nil {
 		return done, err
 	}
-	got, err := load.Run(q.Target, k, connections, d, 0)
+	var got load.Result
+	if q.rate > 0 {
+		got, err = load.RunAt(q.Target, k, connections, d, q.rate)
+	} else {
+		got, err = load.Run(q.Target, k, connections, d, 0)
+	}
 	if err != nil {
 		return done, err
 	}
 	after, err := ran(ctx, q.upstream)
-	done = peers.Done{Count: int64(len(got.Micros)), PerSecond: got.PerSecond(), P50: got.Micros.Median()}
+	done = peers.Done{
+		Count: int64(len(got.Micros)), PerSecond: got.PerSecond(), P50: got.Micros.Median(), P99: got.Micros.Quantile(0.99),
+	}
 	q.sent += done.Count
 	if want := times * done.Count; err == nil && after-before != want {
 		err = fmt.Errorf("the work ran %d times, not %d", after-before, want)
@@ -65,9 +73,9 @@ func (q *requests) send(
 	return done, err
 }
 
-// read reads the server's CPU time and its syncs.
+// read reads the CPU time of the server with its children, and its syncs.
 func (q *requests) read(context.Context) (c counters, err error) {
-	if c.cpu, err = processCPU(q.server.PID); err == nil && q.trace != "" {
+	if c.cpu, err = familyCPU(q.server.PID); err == nil && q.trace != "" {
 		c.syncs, err = disk.CountSyncs(q.trace)
 	}
 	return c, err

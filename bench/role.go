@@ -42,6 +42,7 @@ func roles() []role {
 		upstream{},
 		plainProxy{},
 		ourProxy{},
+		hop{},
 		binary{},
 		restateServer{},
 		pgPairs{},
@@ -59,6 +60,7 @@ func roles() []role {
 		relayLag{},
 		accepting{},
 		delivering{},
+		restarts{},
 	}
 }
 

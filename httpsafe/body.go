@@ -77,6 +77,13 @@ func (b *requestBody) Read(p []byte) (int, error) {
 	return n, nil
 }
 
+// Len returns the number of bytes that are left. Package proxy asks for it, because they need not be waited for.
+func (b *requestBody) Len() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.rest)
+}
+
 // Close implements io.Closer.
 func (b *requestBody) Close() error {
 	b.end()

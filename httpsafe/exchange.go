@@ -8,6 +8,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/httpkey"
+	"github.com/retrysafe/retrysafe/internal/lazyctx"
 	"github.com/retrysafe/retrysafe/internal/tagplace"
 )
 
@@ -121,7 +122,7 @@ func (x *exchange) doDelivered() {
 // the middle of a claim would also leave the key taken by nobody until that is undone.
 func (x *exchange) do(ctx context.Context) {
 	x.request.WaitContext = ctx
-	claims := context.WithoutCancel(ctx)
+	claims := &lazyctx.Detached{Values: ctx}
 	out, err := x.m.guard.Do(claims, x.request, x.work)
 	for n := 1; n < x.m.Attempts && errors.Is(err, errFreed) && x.runAgain(ctx, n); n++ {
 		out, err = x.m.guard.Do(claims, x.request, x.work)

@@ -30,7 +30,8 @@ func (in *Inbox) Run(ctx context.Context, h http.Handler) error {
 		Topic: in.topic, BySender: true, Lease: deliveryLease, Timeout: in.o.Timeout, Idle: in.o.Idle,
 		FirstDelay: in.o.FirstDelay, MaxDelay: in.o.MaxDelay,
 		MaxTries: in.o.Attempts, MaxAge: in.o.For, Retention: in.o.Retention, Circuit: in.o.Circuit,
-		Observer: in.o.Observer,
+		AsyncMarks: true, // a request that is delivered again has a key that has ended
+		Observer:   in.o.Observer,
 	})
 	in.mu.Lock()
 	in.relays[relay] = true

@@ -2,6 +2,7 @@ package inbox
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"sync"
 	"time"
@@ -28,7 +29,8 @@ type entry struct {
 }
 
 const (
-	// maxWriters is how many transactions are written at once: one is prepared while another waits for the disk.
+	// maxWriters is how many transactions are written at once: one is prepared while another waits for the disk. Of a database
+	// that writes one at a time, the others would hold requests which the first could have taken along.
 	maxWriters = 4
 	// maxTogether is how many requests, and maxBytesTogether how many bytes of them, are saved in one transaction.
 	maxTogether, maxBytesTogether = 256, 8 << 20
@@ -42,7 +44,7 @@ func (g *group) put(m outbox.Entry) (outbox.Status, error) {
 	e := &entry{Entry: m, done: make(chan struct{})}
 	g.mu.Lock()
 	g.waiting = append(g.waiting, e)
-	if g.writers < maxWriters {
+	if g.writers < min(maxWriters, g.box.MaxWriters()) {
 		g.writers++
 		go g.write()
 	}
@@ -81,11 +83,11 @@ func (g *group) next() []*entry {
 }
 
 // save saves requests together. If that fails, each half of them is tried alone, and so on, so that one which the database
-// refuses does not take the others with it.
+// refuses does not take the others with it. A database that is read-only refuses all.
 func (g *group) save(all []*entry) {
 	ctx, stop := context.WithTimeout(context.Background(), saveTime)
 	defer stop()
-	if err := g.saveTogether(ctx, all); err == nil || len(all) == 1 {
+	if err := g.saveTogether(ctx, all); err == nil || len(all) == 1 || errors.Is(err, outbox.ErrReadOnly) {
 		end(all, err)
 		return
 	}

@@ -53,12 +53,14 @@ type Options struct {
 	// 100,000 requests, and 1 GiB.
 	MaxWaiting int
 	MaxBytes   int64
-	// MaxPerCaller bounds the requests of one caller that wait: what comes beyond is refused with 429. Default 10,000.
+	// MaxPerCaller bounds the requests of one caller that wait: what comes beyond is refused with 429. Default 10,000;
+	// negative: no limit, for requests that are all of one caller, such as those of a webhook.
 	MaxPerCaller int
 	// MaxLag bounds how long requests wait for their first delivery: while the oldest of those has waited longer, new ones
 	// are refused with 503. A request whose delivery has failed does not count, and nor do those whose time has not come, or
-	// that wait for an earlier one (Order): one bad request does not close the inbox. While the service cannot be reached,
-	// requests count from their acceptance.
+	// that wait for an earlier one (Order): one bad request does not close the inbox. When that one has ended, the next one
+	// of its order counts from its acceptance. While the service cannot be reached, requests whose delivery was tried count
+	// from their acceptance, too, and not from their time.
 	//
 	// Default: no bound. An inbox is there to accept requests while the service is down, and senders of webhooks give up, or
 	// switch the webhook off, when they are refused. Set it for requests that are worth nothing when they are late, or
@@ -172,14 +174,13 @@ func New(box *outbox.Outbox, topic string, o Options) *Inbox {
 	defaultTo(&o.Concurrency, 16)
 	defaultTo(&o.MaxWaiting, 100_000)
 	defaultTo(&o.MaxBytes, 1<<30)
-	defaultTo(&o.MaxPerCaller, 10_000)
 	defaultTo(&o.For, 72*time.Hour)
 	defaultTo(&o.FirstDelay, time.Second)
 	defaultTo(&o.MaxDelay, time.Hour)
 	defaultTo(&o.Timeout, time.Minute)
 	defaultTo(&o.Retention, 24*time.Hour)
 	defaultTo(&o.Idle, 500*time.Millisecond)
-	o.Attempts = cmp.Or(o.Attempts, 25)
+	o.Attempts, o.MaxPerCaller = cmp.Or(o.Attempts, 25), cmp.Or(o.MaxPerCaller, 10_000)
 	return &Inbox{box: box, topic: topic, o: o, group: group{box: box}, relays: map[*outbox.Relay]bool{}}
 }
 
@@ -294,7 +295,7 @@ func (in *Inbox) refuse(ctx context.Context, e outbox.Entry) error {
 		return problem(Full)
 	case in.o.MaxLag > 0 && c.lag > in.o.MaxLag:
 		return problem(Behind)
-	case c.bySender[string(e.Sender)].Messages >= in.o.MaxPerCaller:
+	case in.o.MaxPerCaller > 0 && c.bySender[string(e.Sender)].Messages >= in.o.MaxPerCaller:
 		return problem(CallerFull)
 	}
 	return nil

@@ -96,6 +96,7 @@ func newBank(t *testing.T, on database, change ...func(r *proxy.Route)) *bank {
 	t.Cleanup(b.service.Close)
 	b.guard = retrysafe.New(store, retrysafe.Options{
 		StoreTimeout: 4 * time.Second,
+		SweepEvery:   -1, // its commits would write to the disk what others need not
 		Observer: retrysafe.ObserverFunc(func(_ context.Context, e retrysafe.Event) {
 			b.mu.Lock()
 			defer b.mu.Unlock()

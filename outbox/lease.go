@@ -28,6 +28,8 @@ type leased struct {
 	// suspect says that nothing was taken because a message is due that may have crashed relays, and that the relay has to
 	// end what it is sending before it takes that one.
 	suspect bool
+	// async is RelayOptions.AsyncMarks.
+	async bool
 }
 
 // settled is the result of one message of a batch.
@@ -43,11 +45,11 @@ type settled struct {
 // take leases up to n due messages, as the options of a relay and its turns say. isAlone says that the relay is sending
 // nothing else.
 func (b *Outbox) take(ctx context.Context, n int, o RelayOptions, t *turns, isAlone bool) (leased, error) {
-	l, blocking := leased{owner: retrysafe.NewOwner()}, dead
+	l, blocking := leased{owner: retrysafe.NewOwner(), async: o.AsyncMarks}, dead
 	if o.PassDead {
 		blocking = pending
 	}
-	err := b.inTx(ctx, func(conn *sql.Conn) (err error) {
+	err := b.inTxOf(ctx, l.async, func(conn *sql.Conn) (err error) {
 		found, err := b.findDue(ctx, conn, n, blocking, o, t, isAlone)
 		if err != nil || len(found) == 0 {
 			return err
@@ -63,7 +65,7 @@ func (b *Outbox) take(ctx context.Context, n int, o RelayOptions, t *turns, isAl
 
 // extend extends the lease on the messages of a batch, and reports whether any of them still belong to it.
 func (b *Outbox) extend(ctx context.Context, l leased, lease time.Duration) (bool, error) {
-	n, err := b.run(ctx, b.sql.extend, l.owner[:], lease.Microseconds(), l.ids())
+	n, err := b.runIn(ctx, l.async, b.sql.extend, l.owner[:], lease.Microseconds(), l.ids())
 	return n > 0, err
 }
 
@@ -108,7 +110,7 @@ func (b *Outbox) settleBy(ctx context.Context, s statement, l leased, all []sett
 	if err != nil {
 		return 0, err
 	}
-	return b.run(ctx, s, string(text), l.owner[:])
+	return b.runIn(ctx, l.async, s, string(text), l.owner[:])
 }
 
 // maxErrorBytes is the number of bytes of an error text that are kept.

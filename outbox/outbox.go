@@ -5,7 +5,9 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 )
@@ -19,6 +21,9 @@ type Outbox struct {
 	keys        AEAD
 	decryptOnly bool
 	secret      []byte
+	// writing is held by what writes to SQLite, which lets one transaction do so at a time; nil on servers. Waiting for it
+	// ends at once, while SQLite's own waiting sleeps, for up to 100 ms at a time.
+	writing chan struct{}
 }
 
 // Options are the options of an Outbox. Options{} works.
@@ -54,28 +59,93 @@ func New(db *sql.DB, d Dialect, o Options) (*Outbox, error) {
 	if n := len(o.Secret); n > 0 && n < minSecret {
 		return nil, fmt.Errorf("outbox: Options.Secret has %d bytes: use %d random ones or more", n, minSecret)
 	}
-	return &Outbox{db: db, sql: s, table: cmp.Or(o.Table, defaultTable), keys: o.Keys, decryptOnly: o.DecryptOnly, secret: o.Secret}, nil
+	b := &Outbox{
+		db: db, sql: s, table: cmp.Or(o.Table, defaultTable), keys: o.Keys, decryptOnly: o.DecryptOnly, secret: o.Secret,
+	}
+	if d == SQLite {
+		b.writing = make(chan struct{}, 1)
+	}
+	return b, nil
+}
+
+// MaxWriters returns how many calls of Put can write at once: 1 on SQLite, otherwise as many as there are.
+func (b *Outbox) MaxWriters() int {
+	if b.writing != nil {
+		return 1
+	}
+	return math.MaxInt
+}
+
+// write runs f, which writes. On SQLite it waits for the turn of this process.
+func (b *Outbox) write(ctx context.Context, f func() error) error {
+	if b.writing != nil {
+		select {
+		case b.writing <- struct{}{}:
+			defer func() { <-b.writing }()
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return f()
 }
 
 // inTx runs f in a READ COMMITTED transaction (SQLite: an immediate one), whatever the database's default isolation
 // is, so that f sees what concurrent transactions have just committed.
 func (b *Outbox) inTx(ctx context.Context, f func(*sql.Conn) error) error {
+	return b.inTxOf(ctx, false, f)
+}
+
+// inTxOf is inTx. If async is set, a power cut may undo the transaction: see RelayOptions.AsyncMarks.
+func (b *Outbox) inTxOf(ctx context.Context, async bool, f func(*sql.Conn) error) error {
+	return b.write(ctx, func() error { return b.transaction(ctx, async, f) })
+}
+
+func (b *Outbox) transaction(ctx context.Context, async bool, f func(*sql.Conn) error) error {
 	conn, err := b.db.Conn(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = conn.Close() }() // returns it to the pool
+	if async && b.writing != nil {
+		restore, err := b.relax(ctx, conn)
+		if err != nil {
+			return err
+		}
+		defer restore()
+	}
 	if err = execEach(ctx, conn, b.sql.begin); err == nil {
 		err = f(conn)
 	}
 	if err == nil {
 		_, err = conn.ExecContext(ctx, b.sql.commit)
 	}
-	if err != nil {
+	switch {
+	case sqlState(err) == readOnlyTransaction:
+		discard(conn)
+		return fmt.Errorf("%w: %w", ErrReadOnly, err)
+	case err != nil:
 		b.finish(ctx, conn, b.sql.rollback)
 	}
 	return err
 }
+
+// SQLSTATEs of PostgreSQL that mean something here.
+const (
+	serializationFailure = "40001"
+	readOnlyTransaction  = "25006"
+)
+
+// sqlState returns the SQLSTATE of an error; "" if it has none. Drivers of PostgreSQL tell it by a method.
+func sqlState(err error) string {
+	var state interface{ SQLState() string }
+	if errors.As(err, &state) {
+		return state.SQLState()
+	}
+	return ""
+}
+
+// discard closes a connection instead of returning it to the pool.
+func discard(conn *sql.Conn) { _ = conn.Raw(func(any) error { return driver.ErrBadConn }) }
 
 // finishTime is the timeout of a statement that also runs after the caller's context has ended.
 const finishTime = 5 * time.Second
@@ -86,14 +156,42 @@ func (b *Outbox) finish(ctx context.Context, conn *sql.Conn, text string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTime)
 	defer cancel()
 	if _, err := conn.ExecContext(ctx, text); err != nil {
-		_ = conn.Raw(func(any) error { return driver.ErrBadConn })
+		discard(conn)
 	}
+}
+
+// synchronousFull is the value of SQLite's synchronous with which it syncs the disk at each commit; so does it with higher
+// ones.
+const synchronousFull = 2
+
+// relax has SQLite not sync the disk at the commits of a connection until restore is called. Only a write-ahead log stays
+// whole then in a power cut: its next sync is one of all that was written before.
+func (b *Outbox) relax(ctx context.Context, conn *sql.Conn) (restore func(), err error) {
+	var journal string
+	var level int
+	if err := conn.QueryRowContext(ctx, "SELECT journal_mode, synchronous FROM pragma_journal_mode, pragma_synchronous").Scan(&journal, &level); err != nil {
+		return nil, err
+	}
+	if journal != "wal" || level < synchronousFull {
+		return func() {}, nil
+	}
+	restore = func() { b.finish(ctx, conn, fmt.Sprintf("PRAGMA synchronous = %d", level)) }
+	if _, err := conn.ExecContext(ctx, "PRAGMA synchronous = NORMAL"); err != nil {
+		restore()
+		return nil, err
+	}
+	return restore, nil
 }
 
 // run executes one statement in a transaction of its own and returns the number of affected rows.
 func (b *Outbox) run(ctx context.Context, s statement, args ...any) (int, error) {
+	return b.runIn(ctx, false, s, args...)
+}
+
+// runIn is run in a transaction of inTxOf.
+func (b *Outbox) runIn(ctx context.Context, async bool, s statement, args ...any) (int, error) {
 	var n int64
-	err := b.inTx(ctx, func(conn *sql.Conn) error {
+	err := b.inTxOf(ctx, async, func(conn *sql.Conn) error {
 		r, err := conn.ExecContext(ctx, s.text, s.bind(args)...)
 		if err == nil {
 			n, err = r.RowsAffected()

@@ -77,8 +77,8 @@ type Status struct {
 // known nothing is written. It returns the state of each, in the order of entries, and says which key another message
 // has. Of several entries with one key, the first counts.
 //
-// Put may be repeated. The error is ErrInvalidMessage if an entry exceeds a limit; then nothing was written. Any other
-// error comes from the database. After it, messages may have been saved or not, as after any COMMIT without an answer:
+// Put may be repeated. The error is ErrInvalidMessage if an entry exceeds a limit, and ErrReadOnly if the database takes no
+// writes; then nothing was written. Any other error comes from the database. After it, messages may have been saved or not, as after any COMMIT without an answer:
 // repeat the call.
 func (b *Outbox) Put(ctx context.Context, entries ...Entry) ([]Status, error) {
 	rows, err := b.rowsOf(entries)
@@ -226,7 +226,11 @@ func (b *Outbox) insert(ctx context.Context, rows []putRow) (saved map[string]bo
 	if err != nil {
 		return nil, err
 	}
-	if saved, err = keysOf(query(ctx, b.db, b.sql.put, args...)); needsTx(err) {
+	err = b.write(ctx, func() (err error) {
+		saved, err = keysOf(query(ctx, b.db, b.sql.put, args...))
+		return err
+	})
+	if needsTx(err) {
 		err = b.inTx(ctx, func(conn *sql.Conn) (err error) {
 			saved, err = keysOf(query(ctx, conn, b.sql.put, args...))
 			return err
@@ -235,11 +239,11 @@ func (b *Outbox) insert(ctx context.Context, rows []putRow) (saved map[string]bo
 	return saved, err
 }
 
-// needsTx reports whether a statement on its own fails because of what the database has transactions begin as, SERIALIZABLE
-// or READ ONLY. Drivers of PostgreSQL tell the state of an error by a method.
+// needsTx reports whether a statement on its own fails where inTx may not: because transactions are SERIALIZABLE by default,
+// or because of a connection that inTx throws away.
 func needsTx(err error) bool {
-	var state interface{ SQLState() string }
-	return errors.As(err, &state) && (state.SQLState() == "40001" || state.SQLState() == "25006")
+	state := sqlState(err)
+	return state == serializationFailure || state == readOnlyTransaction
 }
 
 // keysOf reads the keys that put.sql returns.

@@ -179,7 +179,7 @@ func (s *streaming) extend(ctx context.Context, open leased, end *time.Timer, st
 
 // save saves results of a batch.
 func (s *streaming) save(ctx context.Context, l leased, done []ended, took time.Duration) {
-	part := leased{owner: l.owner}
+	part := leased{owner: l.owner, async: l.async}
 	var answers []error
 	var all []settled
 	for _, e := range done {

@@ -64,7 +64,7 @@ func newAuthRefusal(answer func(w http.ResponseWriter), reason error) *authRefus
 }
 
 // refuse returns nil if a request may continue. Otherwise it has answered, and returns the reason.
-func (a *authorizer) refuse(w http.ResponseWriter, r *http.Request, options httpsafe.Options) error {
+func (a *authorizer) refuse(w http.ResponseWriter, r *http.Request, options *httpsafe.Options) error {
 	refusal := a.ask(r, options)
 	if refusal == nil {
 		return nil
@@ -74,7 +74,7 @@ func (a *authorizer) refuse(w http.ResponseWriter, r *http.Request, options http
 }
 
 // ask returns nil if a request may continue.
-func (a *authorizer) ask(r *http.Request, options httpsafe.Options) *authRefusal {
+func (a *authorizer) ask(r *http.Request, options *httpsafe.Options) *authRefusal {
 	if a == nil {
 		return nil
 	}
@@ -153,7 +153,7 @@ func removeHopByHop(h http.Header) {
 }
 
 // guard returns a handler that asks before it calls next.
-func (a *authorizer) guard(next http.Handler, options httpsafe.Options) http.Handler {
+func (a *authorizer) guard(next http.Handler, options *httpsafe.Options) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if a.refuse(w, r, options) == nil {
 			next.ServeHTTP(w, r)

@@ -1,9 +1,11 @@
 package proxy
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log"
 	"net"
 	"net/http"
@@ -99,6 +101,24 @@ func (f *forwarder) rewrite(p *httputil.ProxyRequest) {
 	}
 	if a, ok := retrysafe.AttemptFrom(p.In.Context()); ok {
 		f.describeAttempt(p.Out, a)
+	}
+	sendInOneWrite(p)
+}
+
+// largestCopied bounds the bodies that are copied to be sent together with the header, in bytes.
+const largestCopied = 4 << 10
+
+// sendInOneWrite gives the upstream's request a copy of a small body that is in memory already. net/http writes a header
+// by itself, and the body after it, unless the body has one of the types that it knows to be in memory. The copy belongs
+// to the Transport, which may read it after the handler has returned.
+func sendInOneWrite(p *httputil.ProxyRequest) {
+	inMemory, ok := p.In.Body.(interface{ Len() int })
+	if !ok || p.In.ContentLength != int64(inMemory.Len()) || p.In.ContentLength > largestCopied {
+		return
+	}
+	body := make([]byte, p.In.ContentLength)
+	if _, err := io.ReadFull(p.In.Body, body); err == nil {
+		p.Out.Body = io.NopCloser(bytes.NewReader(body))
 	}
 }
 

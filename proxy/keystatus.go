@@ -82,7 +82,7 @@ func (k *keyStatus) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		})])
 		return
 	}
-	if route.auth.refuse(hold, r, route.options) != nil {
+	if route.auth.refuse(hold, r, &route.options) != nil {
 		return
 	}
 	asked := r.WithContext(&logEntry{Context: r.Context(), holder: hold, route: route})

@@ -209,6 +209,16 @@ func withoutContent(err error) error {
 	return errors.New(strings.TrimSpace(text[:cut]) + " …")
 }
 
+// kind returns the kind of the request's Event.
+func (entry *logEntry) kind() retrysafe.EventKind {
+	entry.mu.Lock()
+	defer entry.mu.Unlock()
+	if entry.inbox.accepted {
+		return 0
+	}
+	return entry.last.Kind
+}
+
 // event returns what became of the request; ok is false for a request that had no key and was forwarded.
 func (entry *logEntry) event(r *http.Request, route string, began time.Time) (_ Event, ok bool) {
 	entry.mu.Lock()

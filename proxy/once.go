@@ -26,5 +26,6 @@ func (o once) RoundTrip(r *http.Request) (*http.Response, error) {
 	if watch == nil {
 		return o.next.RoundTrip(r)
 	}
-	return o.next.RoundTrip(r.WithContext(watch.context(r.Context())))
+	*r = *r.WithContext(watch.context(r.Context()))
+	return o.next.RoundTrip(r)
 }

@@ -111,7 +111,7 @@ func (p *generation) mount(g *retrysafe.Guard, scope httpsafe.ScopeFunc, o Optio
 		}
 	}
 	p.options = rest.options
-	p.pages = newPages(g, scope, o, func(h http.Handler) http.Handler { return p.auth.guard(h, p.options) })
+	p.pages = newPages(g, scope, o, func(h http.Handler) http.Handler { return p.auth.guard(h, &p.options) })
 	if p.router, err = newRouter(rest, routes); err != nil {
 		return err
 	}

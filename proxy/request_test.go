@@ -2,11 +2,13 @@ package proxy_test
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/retrysafe/retrysafe"
@@ -327,5 +329,51 @@ func TestNothingFollowsARequestOfTwoLengths(t *testing.T) {
 			c.Close()
 			want(t, "path", up.last().URL.Path, "/")
 		}
+	}
+}
+
+// writeCounter counts the writes to a connection.
+type writeCounter struct {
+	net.Conn
+	writes *atomic.Int64
+}
+
+func (c writeCounter) Write(b []byte) (int, error) {
+	c.writes.Add(1)
+	return c.Conn.Write(b)
+}
+
+// A body that was read for its fingerprint goes to the upstream together with the header. A large one is not copied, and
+// one that is read from the client follows the header, because the client may not have sent it yet.
+//
+// Seen to fail with sendInOneWrite taken out of rewrite.
+func TestASmallBodyIsSentInOneWrite(t *testing.T) {
+	var writes atomic.Int64
+	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) { io.Copy(w, r.Body) })
+	k := newKit(t, up.URL, func(s *setup) {
+		transport := proxy.NewTransport(s.options.Upstream)
+		dial := transport.DialContext
+		transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+			c, err := dial(ctx, network, address)
+			return writeCounter{c, &writes}, err
+		}
+		s.options.Transport = transport
+	})
+	for _, c := range []struct {
+		bytes int
+		key   []string
+		want  int64
+	}{
+		{5, []string{"Idempotency-Key", "k-1"}, 1},
+		{4 << 10, []string{"Idempotency-Key", "k-2"}, 1},
+		{4<<10 + 1, []string{"Idempotency-Key", "k-3"}, 2},
+		{5, nil, 2},
+	} {
+		writes.Store(0)
+		body := strings.Repeat("x", c.bytes)
+		if got := k.send("POST", "/", body, c.key...).body; got != body {
+			t.Errorf("%d bytes, %v: %d bytes came back", c.bytes, c.key, len(got))
+		}
+		want(t, fmt.Sprintf("%d bytes, %v: writes", c.bytes, c.key), writes.Load(), c.want)
 	}
 }

@@ -183,7 +183,7 @@ func (h *routeHandler) verify(signature httpsafe.VerifyFunc) httpsafe.VerifyFunc
 	return func(r *http.Request, body []byte) error {
 		err := signature(r, body)
 		if err == nil && h.rules.MayHaveKey(r) {
-			if refusal := h.auth.ask(r, h.options); refusal != nil {
+			if refusal := h.auth.ask(r, &h.options); refusal != nil {
 				err = refusal
 			}
 		}
@@ -236,18 +236,22 @@ func (h *routeHandler) serveKeyed(hold *holder, r *http.Request) {
 		ended = h.trace(r)
 	}
 	defer func() { // after a panic too, which is how a connection is cut
+		h.settle(entry, entry.kind())
+		if h.trace == nil && h.observer == nil {
+			return
+		}
 		e, ok := entry.event(r, h.pattern, began)
 		ended(e)
-		h.settle(entry, e.Kind)
 		if ok && h.observer != nil {
-			h.observer.Observe(r.Context(), e)
+			h.observer.Observe(entry.Context, e)
 		}
 	}()
 	if h.rules.MayHaveKey(r) && !h.rules.Signed && httpsafe.DeliveryFrom(r.Context()) == nil { // verify asks about signed ones
-		if err := h.auth.refuse(hold, r, h.options); err != nil {
+		if err := h.auth.refuse(hold, r, &h.options); err != nil {
 			entry.fail(err)
 			return
 		}
 	}
-	h.guarded.ServeHTTP(hold, r.WithContext(entry))
+	*r = *r.WithContext(entry) // r is a copy already: see newHolder
+	h.guarded.ServeHTTP(hold, r)
 }

@@ -1,9 +1,11 @@
-// Package load sends HTTP/1.1 POST requests over a fixed number of connections, each as soon as the previous answer
-// has arrived. The client is that of fasthttp, so that most of a small machine's time is left to the measured server.
+// Package load sends HTTP/1.1 POST requests over a fixed number of connections: each as soon as the previous answer
+// has arrived, or at a fixed rate. The client is that of fasthttp, so that most of a small machine's time is left to the measured server.
 package load
 
 import (
+	"context"
 	"fmt"
+	"syscall"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -62,6 +64,52 @@ func Run(t Target, k Keys, connections int, d time.Duration, count int) (Result,
 			return nil
 		})
 	}
+	err := sending.Wait()
+	all := Result{Took: time.Since(began)}
+	for _, some := range took {
+		all.Micros = append(all.Micros, some...)
+	}
+	return all, err
+}
+
+// RunAt sends perSecond requests a second over connections until d has passed, whether or not earlier ones were
+// answered: a request waits for a connection if all are busy. The duration of each counts from when it was planned to be
+// sent, so that this wait is part of it. RunAt returns an error if any answer is not 2xx.
+func RunAt(t Target, k Keys, connections int, d time.Duration, perSecond float64) (Result, error) {
+	type request struct {
+		n       int
+		planned time.Time
+	}
+	count := int(d.Seconds() * perSecond)
+	due := make(chan request, count) // never full: nothing may delay the schedule
+	sending, failed := errgroup.WithContext(context.Background())
+	took := make([]figure.Samples, connections)
+	for i := range connections {
+		sending.Go(func() error {
+			c := newClient(t)
+			defer c.http.CloseIdleConnections()
+			for r := range due {
+				if err := c.send(k, r.n); err != nil {
+					return err
+				}
+				took[i] = append(took[i], float64(time.Since(r.planned))/float64(time.Microsecond))
+			}
+			return nil
+		})
+	}
+	began := time.Now()
+	for n := range count {
+		planned := began.Add(time.Duration(float64(n) / perSecond * float64(time.Second)))
+		if failed.Err() != nil {
+			break
+		}
+		if wait := time.Until(planned); wait > 0 { // the timers of Go may be a millisecond late
+			pause := syscall.NsecToTimespec(wait.Nanoseconds())
+			_ = syscall.Nanosleep(&pause, nil) // if a signal ends it early, this request is early
+		}
+		due <- request{n, planned}
+	}
+	close(due)
 	err := sending.Wait()
 	all := Result{Took: time.Since(began)}
 	for _, some := range took {

@@ -74,3 +74,43 @@ func TestARefusalIsAnError(t *testing.T) {
 		t.Error("a 409 was counted as an answer")
 	}
 }
+
+// A request that had to wait for the answer of one before it took that time too, as it does for users.
+//
+// Seen to fail with the time counted from when the request was sent.
+func TestDurationsCountFromThePlan(t *testing.T) {
+	const stall, count = 200 * time.Millisecond, 100
+	first := true
+	h := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		if first {
+			time.Sleep(stall) // the server is slow, once
+		}
+		first = false
+	}))
+	defer h.Close()
+	target := load.Target{Addr: strings.TrimPrefix(h.URL, "http://"), Path: "/pay"}
+	got, err := load.RunAt(target, load.Keys{}, 1, count*time.Millisecond, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	least := stall - count*time.Millisecond // of the last one, which was planned before the first was answered
+	if len(got.Micros) != count || got.Micros.Quantile(0) < float64(least.Microseconds()) {
+		t.Errorf("%d requests, the fastest took %.0f µs; want %d that waited for the first, %v or longer",
+			len(got.Micros), got.Micros.Quantile(0), count, least)
+	}
+}
+
+// Seen to fail with the requests sent at once.
+func TestARateIsKept(t *testing.T) {
+	s := &server{keys: map[string]int{}, status: 201}
+	h := httptest.NewServer(s)
+	defer h.Close()
+	target := load.Target{Addr: strings.TrimPrefix(h.URL, "http://"), KeyHeader: "Idempotency-Key"}
+	got, err := load.RunAt(target, load.Keys{Run: 7}, 8, 300*time.Millisecond, 500)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last := 298 * time.Millisecond; len(got.Micros) != 150 || len(s.keys) != 150 || got.Took < last {
+		t.Errorf("%d requests with %d keys in %v, want 150 in %v or longer", len(got.Micros), len(s.keys), got.Took, last)
+	}
+}

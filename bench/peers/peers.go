@@ -17,12 +17,12 @@ import (
 // Peer works for about d with so many callers, each of which continues without a pause. Our side is a Peer too.
 type Peer func(ctx context.Context, callers int, d time.Duration) (Done, error)
 
-// Done is what a Peer has done: how much, at which rate, and the median duration of one piece of work in microseconds,
-// which is 0 if the Peer does not measure it.
+// Done is what a Peer has done: how much, at which rate, and the median and the 99th percentile of the duration of one
+// piece of work in microseconds, which are 0 if the Peer does not measure them.
 type Done struct {
 	Count     int64
 	PerSecond float64
-	P50       float64
+	P50, P99  float64
 }
 
 // Each returns a Peer that calls f once for each piece of work.

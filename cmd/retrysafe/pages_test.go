@@ -186,6 +186,7 @@ func TestCommandsInSentencesExist(t *testing.T) {
 // and with `indentity` in a recipe.
 func TestYAMLOfThePagesIsRead(t *testing.T) {
 	t.Setenv("RECONCILE_SECRET", webhook.NewSecret())
+	t.Setenv("BODY_HASH_SECRET", webhook.NewSecret())
 	t.Setenv("UPSTREAM_KEY_SECRET", webhook.NewSecret())
 	t.Setenv("STRIPE_WEBHOOK_SECRET", webhook.NewSecret())
 	t.Setenv("OIDC_CLIENT_SECRET", "secret")
@@ -295,6 +296,72 @@ func TestTestsOfThePagesExist(t *testing.T) {
 	if named == 0 {
 		t.Error("no page names a test")
 	}
+}
+
+// A command of a page that runs some tests or benchmarks names a package that has them: with another one it would end
+// well, and run nothing.
+//
+// Seen to fail with "./probe" on docs/defects.md, and with "Pears" and "TestSoakKilled" in other commands.
+func TestTestCommandsOfThePagesRunTests(t *testing.T) {
+	paths, err := pages.All(repository)
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := regexp.MustCompile("(?:cd (\\S+) && )?go test ([^`#\n]*(?:\n[^`#\n]*`)?)") // a span may go on in the next line
+	runs := 0
+	for _, path := range append(paths, filepath.Join(repository, "CONTRIBUTING.md")) {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range command.FindAllStringSubmatch(string(text), -1) {
+			words, folder := strings.Fields(strings.Trim(found[2], "`")), "."
+			selected := map[string]string{}
+			for i, word := range words {
+				switch {
+				case i > 0 && (words[i-1] == "-run" || words[i-1] == "-bench"):
+					selected[words[i-1]], _, _ = strings.Cut(strings.Trim(word, "'"), "/")
+				case strings.HasPrefix(word, "."):
+					folder = word
+				}
+			}
+			for flag, pattern := range selected {
+				if pattern == "^$" { // no test, beside benchmarks
+					continue
+				}
+				runs++
+				kind := map[string]string{"-run": "Test", "-bench": "Benchmark"}[flag]
+				if !hasTest(t, filepath.Join(repository, found[1], folder), kind, pattern) {
+					t.Errorf("%s: go test %s: %s has no %s that %s selects", path, found[2], filepath.Join(found[1], folder), kind, pattern)
+				}
+			}
+		}
+	}
+	if runs == 0 {
+		t.Error("no page has such a command")
+	}
+}
+
+// hasTest reports whether a package has a function of a kind, Test or Benchmark, that the pattern selects.
+func hasTest(t *testing.T, folder, kind, pattern string) bool {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(folder, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	selects := regexp.MustCompile(pattern)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range regexp.MustCompile(`(?m)^func (`+kind+`\w*)\(`).FindAllSubmatch(text, -1) {
+			if selects.Match(found[1]) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // A link of a Markdown file in the repository leads to a file or folder, and what follows # to a heading of it. The

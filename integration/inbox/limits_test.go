@@ -36,9 +36,19 @@ func TestLimits(t *testing.T) {
 	})
 }
 
+// Without a limit for each caller, one may fill the inbox. Seen to fail with MaxPerCaller > 0 left out of refuse.
+func TestOneCaller(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, outbox.SQLite)
+	k.options.MaxWaiting, k.options.MaxPerCaller = 2, -1
+	k.post(`{"id":1}`).want(202)
+	k.post(`{"id":2}`).want(202)
+	k.post(`{"id":3}`).wantCode(503, "inbox-full")
+}
+
 // While the oldest request that waits for its first delivery is too old, new ones are refused before anything is written.
 // One that was tried and failed, that waits for its time, or that waits behind a dead letter does not count; one whose
-// service could not be reached does, from its acceptance. Seen to fail with the lag not looked at in refuse, and on SQLite
+// service could not be reached does, from its acceptance, and so does one whose predecessor has ended. Seen to fail with the lag not looked at in refuse, and on SQLite
 // with the tries and the order left out of lag.sql, and with each of its two times for all.
 func TestMaxLag(t *testing.T) {
 	everywhere(t, func(k *kit) {
@@ -80,6 +90,8 @@ func TestMaxLag(t *testing.T) {
 		refused("the service cannot be reached")
 		exec("UPDATE inbox SET error = '' WHERE id = 4")
 		accepts("it was reached", `{"id":3,"text":"new"}`)
+		exec("UPDATE inbox SET state = 2 WHERE id = 1") // it was sent
+		k.until("the next of its order counts from its acceptance", func() bool { return k.post(`{"id":98}`).Code == 503 })
 	})
 }
 

@@ -134,6 +134,27 @@ func TestDefectsAreCaught(t *testing.T) {
 	}
 }
 
+// A page names cases that exist. Seen to fail with "C21" in docs/failure-modes.md.
+func TestCasesOfThePagesExist(t *testing.T) {
+	t.Parallel()
+	paths, err := filepath.Glob("../../docs/*.md")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("%d pages: %v", len(paths), err)
+	}
+	all := cases.All()
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range regexp.MustCompile(`\b[BCFHKMTX]\d\d\b`).FindAllString(string(text), -1) {
+			if !slices.ContainsFunc(all, func(c probe.Case) bool { return c.ID == id }) {
+				t.Errorf("%s names the case %s, which does not exist", path, id)
+			}
+		}
+	}
+}
+
 // A right API is right each time, however busy the machine is: make soak plays this many times beside a load.
 func TestFaultless(t *testing.T) {
 	t.Parallel()

@@ -389,31 +389,34 @@ func (s *Store) findInBlocks(ctx context.Context, c *conn, p retrysafe.FindParam
 	}
 	const together = 16
 	for before := p.Before; ; {
-		var ranges [][2]int64
+		var blocks []int64
 		text := s.sql.findBlocks.filled("{{before}}", fmt.Sprint(before)).filled("{{limit}}", fmt.Sprint(together))
 		err := s.query(ctx, c, text, rows{{needle}}, func(row *sql.Rows) error {
 			var first int64
-			var below sql.NullInt64
-			err := row.Scan(&first, &below)
-			if !below.Valid {
-				below.Int64 = p.Before
-			}
-			ranges = append(ranges, [2]int64{first, below.Int64})
+			err := row.Scan(&first)
+			blocks = append(blocks, first)
 			return err
 		})
 		if err != nil {
 			return nil, err
 		}
-		for _, r := range ranges {
+		for _, first := range blocks {
+			var below sql.NullInt64
+			if err := c.QueryRowContext(ctx, s.sql.endOfBlock.literal(rows{{first}})).Scan(&below); err != nil {
+				return nil, err
+			}
+			if !below.Valid {
+				below.Int64 = p.Before
+			}
 			b := newSearch(p)
-			b.where += fmt.Sprintf(" AND c.first_fence >= %d AND c.first_fence < %d", r[0], r[1])
+			b.where += fmt.Sprintf(" AND c.first_fence >= %d AND c.first_fence < %d", first, below.Int64)
 			more, err := s.show(ctx, c, s.filled(s.sql.list, b), nil)
 			if found = append(found, more...); err != nil || len(found) >= p.Limit {
 				return page(found, p.Limit), err
 			}
-			before = r[0]
+			before = first
 		}
-		if len(ranges) < together {
+		if len(blocks) < together {
 			return found, nil
 		}
 	}

@@ -331,6 +331,41 @@ func TestPagesOfSearches(t *testing.T) {
 	}
 }
 
+// A scope that a few records of each block have is found without reading more blocks than a page needs. Seen to fail with
+// len(found) >= p.Limit left out of findInBlocks, and with a subquery of find_blocks.sql for the end of each block, which reads
+// all blocks: 1,741 and 653 rows.
+func TestSearchStopsAtAPage(t *testing.T) {
+	t.Parallel()
+	s := openTest(t)
+	const n, size, page = 600, 20, 5
+	execute(t, s, fmt.Sprintf(`INSERT INTO {{claims}} (k, owner, fence, first_fence, claimed_at, ends_at, keep_replay, keep_key,
+		keep_audit, sweep_at, attempt, steps, code, state, omitted, fingerprint, scope, id)
+		SELECT UNHEX(MD5(seq)), '', at, at, at, {{now}} + 9e13, 9e13, 9e13, 9e13, 1e8, 1, 0, 200, 3, 0, 'f',
+			CASE WHEN seq %% %d = 0 THEN 'rare' ELSE 'busy' END, seq
+		FROM (SELECT seq, {{now}} - 3600000000 + seq AS at FROM seq_1_to_%d) numbers`, size, n))
+	err := s.with(t.Context(), func(c *conn) error {
+		p, err := s.progress(t.Context(), c)
+		for more := true; more && err == nil; {
+			more, err = s.addToBlock(t.Context(), c, &p, size)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	scope := "rare"
+	var found []retrysafe.Record
+	read := rowsRead(t, s, func(c *conn) (err error) {
+		p := withDefaults(retrysafe.FindParams{ListParams: retrysafe.ListParams{Scope: &scope, Limit: page}})
+		found, err = s.findInBlocks(t.Context(), c, p)
+		return err
+	})
+	// Each of the blocks of the page is read by the index and by the key; 16 blocks are looked at.
+	if most := int64(page*size*3 + 16*4); len(found) != page || read > most {
+		t.Errorf("%d found of %d, %d rows read of %d records, want %d at most", len(found), page, read, n, most)
+	}
+}
+
 // After the clock was set back, blocks of the time that comes again are made anew: each record is found once.
 //
 // Seen to fail with indexed left as it was.

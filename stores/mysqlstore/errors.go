@@ -2,6 +2,8 @@ package mysqlstore
 
 import (
 	"context"
+	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 
@@ -85,6 +87,10 @@ func advise(err error) error {
 	if errors.Is(err, mysql.ErrPktTooLarge) {
 		return fmt.Errorf("%w: %w; raise max_allowed_packet of the server, and maxAllowedPacket in the data source name",
 			retrysafe.ErrResultTooLarge, err)
+	}
+	if errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) { // all that rejectReadOnly leaves of the server's error
+		return fmt.Errorf("%w; if the server is up, it is a replica, or read_only is on, as after a failover: connect to the "+
+			"primary", err)
 	}
 	switch errorNumber(err) {
 	case noTable, unknownDatabase, noProcedure:

@@ -42,7 +42,7 @@ type statements struct {
 	complete, extend, release                                                          *statement
 	progress, setProgress, lastBlock, trimBlocks, nextRecords, recordsBetween          *statement
 	noteStates, dropState, nextUnfinished, lockEnded                                   *statement
-	addToBlock, nextBlocks, findBlocks, writeBlock, dropBlock                          *statement
+	addToBlock, nextBlocks, findBlocks, endOfBlock, writeBlock, dropBlock              *statement
 	kept                                                                               [2]kept
 }
 
@@ -182,7 +182,7 @@ func newStatements(database string) *statements {
 		trimBlocks: plain("trim_blocks"), nextRecords: plain("next_records"), recordsBetween: plain("records_between"),
 		noteStates: plain("note_states"), dropState: alone("drop_state"), nextUnfinished: plain("next_unfinished"),
 		lockEnded: plain("lock_ended"), addToBlock: plain("add_to_block"), nextBlocks: plain("next_blocks"),
-		findBlocks: plain("find_blocks"), writeBlock: plain("write_block"), dropBlock: alone("drop_block"),
+		findBlocks: plain("find_blocks"), endOfBlock: plain("end_of_block"), writeBlock: plain("write_block"), dropBlock: alone("drop_block"),
 		dueClaims: plain("due_claims"), dueOlder: plain("due_older"),
 		sweepClaims: plain("sweep_claims"), sweepOlder: plain("sweep_older"),
 		deleteClaims: alone("delete_claims"), deleteOlder: alone("delete_older"), lookLater: plain("look_later"),

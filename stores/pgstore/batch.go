@@ -30,7 +30,7 @@ func (s *Store) server() storekit.Server[operation] {
 
 func faultOf(err error) storekit.Fault {
 	switch state := sqlState(err); {
-	case isConnectionError(err):
+	case isConnectionError(err), state == readOnlyTransaction: // another connection may reach the primary
 		return storekit.Disconnected
 	case state == "":
 		return storekit.Unanswered
@@ -59,6 +59,9 @@ func (s *Store) send(ctx context.Context, b *batch) error {
 	}
 	defer conn.Release()
 	if err := conn.SendBatch(ctx, s.pipeline(b)).Close(); err != nil {
+		if sqlState(err) == readOnlyTransaction {
+			_ = conn.Conn().Close(ctx) // the pool would lend it again, although by now there may be another primary
+		}
 		return fmt.Errorf("pgstore: %w", err)
 	}
 	return nil

@@ -18,9 +18,18 @@ const (
 // pageSize is SQLite's default. A file whose pages are larger has more space than is counted.
 const pageSize = 4096
 
-// checkSpace returns retrysafe.ErrStoreFull if a new key would take the reserve. Pages that the file no longer uses are
-// space too, as long as half of the reserve is there for the write-ahead log.
+// checkSpace returns retrysafe.ErrStoreFull if a new key would take the reserve. It asks the system once for all claims of
+// a transaction, because what they write reaches the disk with the commit.
 func (s *writeTx) checkSpace() error {
+	if !s.spaceKnown {
+		s.spaceErr, s.spaceKnown = s.readSpace(), true
+	}
+	return s.spaceErr
+}
+
+// readSpace asks the system for checkSpace. Pages that the file no longer uses are space too, as long as half of the
+// reserve is there for the write-ahead log.
+func (s *writeTx) readSpace() error {
 	total, left, known := diskSpace(filepath.Dir(s.w.path))
 	reserve := min(total/reservedPart, maxReserve)
 	if !known || left >= reserve {

@@ -67,6 +67,9 @@ type writeTx struct {
 	mark    bool  // fence must be saved: no row says how high it is
 	changed []retrysafe.Digest
 	hashes  hashes
+	// spaceErr is the answer of checkSpace if spaceKnown.
+	spaceErr   error
+	spaceKnown bool
 	// deadlines are those of records that are new, or that have ended.
 	deadlines []deadline
 }

@@ -56,6 +56,11 @@ var (
 	node      = program{name: "node", pkg: "nodejs"}
 	chromium  = program{name: "chromium", pkg: "chromium"}
 
+	// What only bench needs.
+	nginx   = program{name: "nginx", paths: []string{"/usr/sbin/nginx"}, pkg: "nginx"}
+	haproxy = program{name: "haproxy", paths: []string{"/usr/sbin/haproxy"}, pkg: "haproxy"}
+	caddy   = program{name: "caddy", paths: []string{"/usr/bin/caddy"}, pkg: "caddy"}
+
 	// What only make languages needs.
 	ruby         = program{name: "ruby", pkg: "ruby"}
 	rubyPostgres = program{paths: []string{"/usr/lib/*/ruby/vendor_ruby/*/pg_ext.so"}, pkg: "ruby-pg"}

@@ -245,7 +245,7 @@ func Refuses(t *testing.T, address, otherwise string) {
 	}
 }
 
-// Logged returns the first line of the log with this message, however long ago.
+// Logged returns the first line of the log with this message, however long ago, and waits for it if there is none yet.
 func (p *Running) Logged(message string) map[string]any {
 	p.T.Helper()
 	for text := range strings.Lines(p.Log()) {
@@ -254,6 +254,5 @@ func (p *Running) Logged(message string) map[string]any {
 			return line
 		}
 	}
-	p.T.Fatalf("the log has no %q:\n%s", message, p.Log())
-	return nil
+	return p.Line(message)
 }

@@ -396,3 +396,24 @@ func TestSecretsOfSenders(t *testing.T) {
 		t.Errorf("got\n%s", shown)
 	}
 }
+
+// There is no limit for each caller where all requests have one, unless one is written: the route's is what counts. Seen to
+// fail with each half of isOneCaller left out, and with what is written not looked at.
+func TestRoutesWithOneCaller(t *testing.T) {
+	const routes = `
+routes:
+  POST /hooks: {accept: inbox, verify: {stripe: {secret: {env: STRIPE}}}, key: {body: /id}}
+  POST /bounded: {accept: inbox, verify: {stripe: {secret: {env: STRIPE}}}, key: {body: /id}, deliver: {max_per_caller: 7}}
+  POST /orders: {accept: inbox}
+`
+	for head, orders := range map[string]int{"scope: none": -1, "scope: credential": 0} {
+		c := mustParse(t, head+routes)
+		if err := c.FillIn(); err != nil {
+			t.Fatal(err)
+		}
+		all := c.Inboxes()
+		want(t, head+", verified", all["POST /hooks"].MaxPerCaller, -1)
+		want(t, head+", a limit", all["POST /bounded"].MaxPerCaller, 7)
+		want(t, head+", others", all["POST /orders"].MaxPerCaller, orders)
+	}
+}

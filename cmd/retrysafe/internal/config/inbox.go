@@ -34,6 +34,9 @@ func (c *Config) Inboxes() map[string]inbox.Options {
 		}
 		o, p := inbox.Options{}, t.options(secrets{}).Policy.WithDefaults()
 		settings.Apply(&t.Deliver, &o)
+		if isOneCaller := c.Scope.Value == "none" || t.scopeFunc() != nil; isOneCaller && o.MaxPerCaller == 0 {
+			o.MaxPerCaller = -1 // that of the route is enough: a sender that is refused may not send again
+		}
 		o.Timeout = time.Duration(max(t.Attempts.Value, 1))*p.Timeout + 10*time.Second
 		longest = max(longest, p.Retention.Key)
 		all[t.Pattern.Value] = o

@@ -56,18 +56,34 @@ func byState(s retrysafe.Stats, unknown int64) map[string]int64 {
 // Unknown counts the abandoned keys of a store, without the uncommitted ones, which Stats counts too. It lists the
 // pending records, so call it only if Stats has found abandoned ones.
 func Unknown(ctx context.Context, store retrysafe.Inspector) (n int64, err error) {
-	for p := (retrysafe.ListParams{State: retrysafe.Pending, Limit: pageSize}); ; {
+	u, err := CountUnfinished(ctx, store, 0)
+	return u.Unknown, err
+}
+
+// Unfinished are the numbers of pending records: of those whose lease ran out, and of those in flight.
+type Unfinished struct{ Unknown, Uncommitted, InFlight int64 }
+
+// CountUnfinished counts the pending records of a store, without those whose FirstFence is the fence before or a later one;
+// 0 counts all. It lists them, which takes far less time than Stats if few of many records are pending.
+func CountUnfinished(ctx context.Context, store retrysafe.Inspector, before int64) (u Unfinished, err error) {
+	for p := (retrysafe.ListParams{State: retrysafe.Pending, Before: before, Limit: pageSize}); ; {
 		found, err := store.List(ctx, p)
 		if err != nil {
-			return 0, err
+			return u, err
 		}
 		for _, r := range found {
-			if p.Before = r.FirstFence; IsUnknown(r) {
-				n++
+			p.Before = r.FirstFence
+			switch {
+			case r.LeaseLeft > 0:
+				u.InFlight++
+			case IsUnknown(r):
+				u.Unknown++
+			default:
+				u.Uncommitted++
 			}
 		}
 		if len(found) < pageSize {
-			return n, nil
+			return u, nil
 		}
 	}
 }

@@ -148,7 +148,7 @@ func indexed(store retrysafe.Store) (retrysafe.Inspector, bool) {
 	return inspector, ok
 }
 
-// startTimeout bounds how long each look at the store may take before the proxy starts.
+// startTimeout bounds how long each look at the store may take when the proxy starts.
 const startTimeout = 2 * time.Second
 
 // logRisks warns of settings of the store's server that can lose claims.
@@ -168,33 +168,52 @@ func logRisks(ctx context.Context, log *slog.Logger, store retrysafe.Store) {
 	}
 }
 
-// logUnfinished logs how many keys killed processes have left unfinished. In a store that only this process uses,
-// keys with a running lease are left over too; in a shared store, another process may be working on them.
-func logUnfinished(ctx context.Context, log *slog.Logger, store retrysafe.Store, ref store.Ref) {
+// unfinished returns a function that counts the keys which killed processes have left unfinished, and logs the numbers.
+// In a store that only this process uses, keys with a running lease are left over too; in a shared store, another process
+// may be working on them.
+//
+// Requests need not wait for the function, which takes longer than the rest of the start if the store is large: it leaves
+// out keys that were claimed after this call.
+func unfinished(ctx context.Context, log *slog.Logger, store retrysafe.Store, ref store.Ref) (count func()) {
 	inspector, ok := indexed(store)
 	if !ok {
-		return
+		return func() {}
 	}
-	ctx, stop := context.WithTimeout(ctx, startTimeout)
-	defer stop()
-	stats, err := inspector.Stats(ctx)
-	unknown := int64(0)
-	if stats.Abandoned > 0 {
-		unknown, err = keys.Unknown(ctx, inspector)
-	}
-	unknown = min(unknown, stats.Abandoned)
-	switch {
-	case errors.Is(err, context.Canceled):
-	case err != nil:
-		log.Info("keys whose outcome is unknown were not counted", "error", err)
-	case stats.Abandoned > 0 || stats.Pending > 0 && ref.Place == nil:
-		why := "the proxy or the upstream ended while it worked on them; for those in flight, retries get 409 until their " +
-			"lease ends"
-		if stats.Abandoned > unknown {
-			why += "; uncommitted ones are no unknown outcomes, because their service has committed nothing and their next " +
-				"retry runs the operation"
+	failed := func(err error) {
+		if !errors.Is(err, context.Canceled) {
+			log.Info("keys whose outcome is unknown were not counted", "error", err)
 		}
-		log.Warn("unfinished keys", "outcome_unknown", unknown, "uncommitted", stats.Abandoned-unknown,
-			"in_flight", stats.Pending-stats.Abandoned, "why", why, whatToDo(ref))
+	}
+	next := int64(0) // a fence that no key of the store has yet
+	if ref.Place == nil {
+		ctx, stop := context.WithTimeout(ctx, startTimeout)
+		defer stop()
+		newest, err := inspector.List(ctx, retrysafe.ListParams{Limit: 1})
+		switch {
+		case err != nil:
+			failed(err)
+			return func() {}
+		case len(newest) == 0:
+			return func() {}
+		}
+		next = newest[0].FirstFence + 1
+	}
+	return func() {
+		ctx, stop := context.WithTimeout(ctx, startTimeout)
+		defer stop()
+		left, err := keys.CountUnfinished(ctx, inspector, next)
+		switch {
+		case err != nil:
+			failed(err)
+		case left.Unknown > 0 || left.Uncommitted > 0 || left.InFlight > 0 && ref.Place == nil:
+			why := "the proxy or the upstream ended while it worked on them; for those in flight, retries get 409 until their " +
+				"lease ends"
+			if left.Uncommitted > 0 {
+				why += "; uncommitted ones are no unknown outcomes, because their service has committed nothing and their next " +
+					"retry runs the operation"
+			}
+			log.Warn("unfinished keys", "outcome_unknown", left.Unknown, "uncommitted", left.Uncommitted,
+				"in_flight", left.InFlight, "why", why, whatToDo(ref))
+		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
@@ -152,7 +153,11 @@ func (s *service) open(ctx context.Context) (err error) {
 	}
 
 	logRisks(ctx, log, store)
-	logUnfinished(ctx, log, store, p.store) // before requests come
+	counting, stopCounting := context.WithCancel(ctx)
+	var counted sync.WaitGroup
+	counted.Go(unfinished(counting, log, store, p.store))
+	defer counted.Wait()
+	defer stopCounting()
 
 	traced, err := newTraces(ctx, p.config, log)
 	if err != nil {

@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"reflect"
 	"slices"
 	"syscall"
 	"time"
 
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/config"
+	"github.com/retrysafe/retrysafe/httpsafe"
 	"github.com/retrysafe/retrysafe/inbox"
 )
 
@@ -121,7 +123,10 @@ func (s *service) reload(ctx context.Context, by string) {
 		err = errors.New("upstream_key_secret cannot change while the proxy runs; restart it")
 	}
 	if err == nil {
-		err = s.replace(ctx, next.plan)
+		before := s.inForce.Load()
+		if err = s.replace(ctx, next.plan); err == nil {
+			s.warnOfOtherKeys(next.plan, before)
+		}
 	}
 	s.reloaded(ctx, err == nil)
 	if err != nil {
@@ -168,4 +173,34 @@ func (s *service) replace(ctx context.Context, next *plan) error {
 	s.stopScope = stop
 	s.inForce.Store(next)
 	return nil
+}
+
+// warnOfOtherKeys logs which requests have another key than they had under the plan before: their operations are not
+// recognised.
+func (s *service) warnOfOtherKeys(next, before *plan) {
+	const warning = "the keys of requests have changed: a retry of one that ran before this reload runs again"
+	if !reflect.DeepEqual(next.scope, before.scope) {
+		s.log.Warn(warning, "because", "scope", "routes", "all")
+		return
+	}
+	was := map[string]httpsafe.Options{}
+	for _, r := range before.options.Routes {
+		was[r.Pattern] = r.HTTP
+	}
+	for _, r := range next.options.Routes {
+		if o, ok := was[r.Pattern]; ok && madeOf(o) != madeOf(r.HTTP) {
+			s.log.Warn(warning, "because", "key, secret, verify or scope_version", "routes", r.Pattern)
+		}
+	}
+}
+
+// madeOf tells keys that are made in one way from those that are made in another. Where a client sends its key makes no
+// difference: the key is the same in a header and in the body.
+func madeOf(o httpsafe.Options) string {
+	how := fmt.Sprintf("%q %t", o.ScopeVersion, o.VerifyFunc != nil)
+	switch o.KeySource.(type) {
+	case httpsafe.NaturalKey, httpsafe.BodyHash:
+		how += fmt.Sprintf(" %T %+[1]v", o.KeySource)
+	}
+	return how
 }

@@ -146,6 +146,35 @@ func TestAReloadKeepsTheSecretOfTheUpstreamKey(t *testing.T) {
 	clitest.WantText(t, "error", p.Line(notReloaded)["error"].(string), "upstream_key_secret cannot change")
 }
 
+// A reload that gives requests other keys says so, by route; one that leaves them as they are says nothing.
+//
+// Seen to fail with ScopeVersion, VerifyFunc and KeySource taken out of madeOf one after the other, with the comparison of
+// scopes taken out of warnOfOtherKeys, and with a header in place of a member of the body taken for another key.
+func TestAReloadSaysWhoseKeysHaveChanged(t *testing.T) {
+	t.Parallel()
+	up := clitest.NewAPI(t)
+	secret := clitest.WriteFile(t, "a secret of some length\n")
+	const began = "the keys of requests have changed"
+	file := func(scope, sale, order, event string) string {
+		return "upstream: " + up.URL + "\nscope: " + scope + "\nsecret: {file: " + secret + "}\nroutes:\n" +
+			"  POST /sales: {key: " + sale + "}\n  POST /orders: {" + order + "}\n  POST /events: {" + event + "}\n"
+	}
+	github := "verify: {github: {secret: {file: " + secret + "}}}, key: {natural: {fields: [/id]}}"
+	p := startReloadable(t, file("credential", "{body_hash: {fields: [/a]}}", "key: {header: X-Key}", "key: {natural: {fields: [/id]}}"),
+		"--store=memory:")
+	for i, change := range []struct{ text, routes string }{
+		{file("credential", "{body_hash: {fields: [/a, /b]}}", "key: {header: X-Key}", "key: {natural: {fields: [/id]}}"), `"routes":"POST /sales"`},
+		{file("credential", "{body_hash: {fields: [/a, /b]}}", "key: {body: /key}", github), `"routes":"POST /events"`},
+		{file("credential", "{body_hash: {fields: [/a, /b]}}", "scope_version: v2", github), `"routes":"POST /orders"`},
+		{file("none", "{body_hash: {fields: [/a, /b]}}", "scope_version: v2", github), `"because":"scope","routes":"all"`},
+	} {
+		p.reload(change.text)
+		if n := strings.Count(p.Log(), began); n != i+1 || !strings.Contains(p.Log(), change.routes) {
+			t.Errorf("%s: %d warnings so far:\n%s", change.routes, n, p.Log())
+		}
+	}
+}
+
 // With watch the proxy reloads by itself when its file changes, or one that it names.
 //
 // Seen to fail with the file of the secret left out of Files.

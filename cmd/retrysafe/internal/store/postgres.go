@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/retrysafe/retrysafe"
@@ -24,6 +25,9 @@ const (
 	// spareConnections are left for sweeping and looking while all of these are busy, unless the URL has pool_max_conns.
 	spareConnections = 4
 	defaultSchema    = "retrysafe"
+	// readOnlyTransaction is the SQLSTATE of a server that takes no writes, such as a standby after a failover. A connection
+	// that has got it is not used again.
+	readOnlyTransaction = "25006"
 )
 
 // Postgres is a schema in a PostgreSQL database.
@@ -60,6 +64,10 @@ func parsePostgres(text string) (*Postgres, error) {
 	fillIn(u.params)
 	if p.pool, err = pgxpool.ParseConfig(u.front + "?" + encodeQuery(u.params)); err != nil {
 		return nil, u.refusef("%s", parseProblem(err))
+	}
+	onError := p.pool.ConnConfig.OnPgError
+	p.pool.ConnConfig.OnPgError = func(c *pgconn.PgConn, err *pgconn.PgError) (keep bool) {
+		return err.Code != readOnlyTransaction && onError(c, err)
 	}
 	if p.listen != nil && p.listen.Password == "" && p.listen.User == p.pool.ConnConfig.User {
 		p.listen.Password = p.pool.ConnConfig.Password

@@ -125,3 +125,21 @@ func TestSentinelPassword(t *testing.T) {
 		}
 	}
 }
+
+// A connection to a server that takes no writes, as an old primary after a failover, is not used again. Seen to fail with
+// OnPgError left as it was.
+func TestReadOnlyServersAreLeft(t *testing.T) {
+	pg := servers.StartPostgres(t, servers.PostgresOptions{})
+	r, err := Parse(pg.Database(t) + "&pool_max_conns=1")
+	clitest.Must(t, err)
+	pool, err := r.Postgres.Connect(t.Context())
+	clitest.Must(t, err)
+	defer pool.Close()
+	_, err = pool.Exec(t.Context(), "SET default_transaction_read_only = on")
+	clitest.Must(t, err)
+	if _, err := pool.Exec(t.Context(), "CREATE TABLE refused ()"); err == nil {
+		t.Fatal("a read-only transaction has written")
+	}
+	_, err = pool.Exec(t.Context(), "CREATE TABLE taken ()")
+	clitest.Must(t, err)
+}
