@@ -12,8 +12,7 @@ import (
 // Action is a call, or an event, that a trace has. It names leases and owners by number, so that a store can be asked
 // the same.
 type Action struct {
-	// Verb is claim, extend, checkpoint, complete, release, begin (BeginComplete), commit, rollback, pass, sweep or
-	// reopen, which a store outlives without a change.
+	// Verb is claim, extend, checkpoint, complete, release, begin (BeginComplete), commit, rollback, pass or sweep.
 	Verb string
 	// Owner is the number of the caller that claims. Other says that it claims for another request than the rest do.
 	Owner    int

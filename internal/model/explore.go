@@ -2,7 +2,10 @@ package model
 
 import (
 	"encoding/binary"
+	"iter"
+	"math/rand/v2"
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -98,29 +101,32 @@ type edge struct {
 	to int
 }
 
-// Cover returns traces that together take every transition of a scope at least once. Each begins with a new key.
-func (s Scope) Cover() (traces [][]Action) {
-	edges := s.graph()
-	g := tour{edges: edges, taken: make([]int, len(edges)), came: make([]via, len(edges))}
-	const far = 12 // steps: then a new key is nearer
-	for {
-		var trace []Action
-		for at := 0; ; {
-			way, ok := g.toMissing(at)
-			if !ok && len(trace) == 0 {
-				return traces
-			}
-			if !ok || len(trace) > 0 && len(way) > far {
-				break
-			}
-			for _, e := range way {
-				trace, at = append(trace, e.by), e.to
-			}
-			e := g.edges[at][g.taken[at]]
-			g.taken[at]++
-			trace, at = append(trace, e.by), e.to
+// graphs are those of Stores, which take a third of a second to find.
+var graphs = sync.OnceValue(func() (all [][][]edge) {
+	for _, s := range Stores {
+		all = append(all, s.graph())
+	}
+	return all
+})
+
+// Cover returns traces, in a random order, that together take every transition of Stores at least once. Each begins with
+// a new key.
+func Cover(random *rand.Rand) iter.Seq[[]Action] {
+	return func(yield func([]Action) bool) {
+		var tours []*tour
+		for _, edges := range graphs() {
+			tours = append(tours, newTour(random, edges))
 		}
-		traces = append(traces, trace)
+		for more := true; more; {
+			more = false
+			for _, g := range tours {
+				if trace := g.trace(); len(trace) > 0 {
+					if more = true; !yield(trace) {
+						return
+					}
+				}
+			}
+		}
 	}
 }
 
@@ -159,6 +165,35 @@ type tour struct {
 type via struct {
 	search, from int
 	by           edge
+}
+
+// newTour returns a tour that takes the edges of each world in a random order.
+func newTour(random *rand.Rand, edges [][]edge) *tour {
+	shuffled := make([][]edge, len(edges))
+	for i := range edges {
+		shuffled[i] = slices.Clone(edges[i])
+		random.Shuffle(len(shuffled[i]), func(a, b int) {
+			shuffled[i][a], shuffled[i][b] = shuffled[i][b], shuffled[i][a]
+		})
+	}
+	return &tour{edges: shuffled, taken: make([]int, len(edges)), came: make([]via, len(edges))}
+}
+
+// trace returns a trace over edges that were not taken. It is empty once all were.
+func (g *tour) trace() (trace []Action) {
+	const far = 12 // steps: then a new key is nearer
+	for at := 0; ; {
+		way, ok := g.toMissing(at)
+		if !ok || len(trace) > 0 && len(way) > far {
+			return trace
+		}
+		for _, e := range way {
+			trace, at = append(trace, e.by), e.to
+		}
+		e := g.edges[at][g.taken[at]]
+		g.taken[at]++
+		trace, at = append(trace, e.by), e.to
+	}
 }
 
 // toMissing returns the shortest way from a world to one with an edge that was not taken.

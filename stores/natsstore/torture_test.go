@@ -37,12 +37,11 @@ func TestSoakRace(t *testing.T)    { tortured().Race(t, soak.Times(t, 320)) }
 func TestSoakMutants(t *testing.T) { tortured().SeesMutants(t, soak.Times(t, 1)) }
 
 // The traces of the model see what breaks the protocol. What they cannot see is for Torture and Race.
-func TestTracesSeeMutants(t *testing.T) {
+func TestSoakTracesSeeMutants(t *testing.T) {
 	t.Parallel()
-	torture.TracesSee(t, storetest.Harness{
-		Open:  func(t *testing.T) retrysafe.Store { return openTest(t) },
-		Age:   func(t *testing.T, s retrysafe.Store, d time.Duration) { age(t, s.(*Store), d) },
-		Walks: 10,
+	torture.TracesSee(t, soak.Times(t, 1), storetest.Harness{
+		Open: func(t *testing.T) retrysafe.Store { return openTest(t) },
+		Age:  func(t *testing.T, s retrysafe.Store, d time.Duration) { age(t, s.(*Store), d) },
 	}, torture.Names(mutations()), map[string]string{
 		"writes without a condition": "it takes calls at the same time",
 	}, func(s retrysafe.Store, mutant string) (retrysafe.Store, error) {

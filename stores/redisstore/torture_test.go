@@ -28,12 +28,11 @@ func TestSoakTortureWithWrongClocks(t *testing.T) {
 }
 
 // The traces of the model see what breaks the protocol. What they cannot see is for Torture and Race.
-func TestTracesSeeMutants(t *testing.T) {
+func TestSoakTracesSeeMutants(t *testing.T) {
 	t.Parallel()
-	torture.TracesSee(t, storetest.Harness{
-		Open:  func(t *testing.T) retrysafe.Store { return openTest(t) },
-		Age:   func(t *testing.T, s retrysafe.Store, d time.Duration) { age(t, s.(*Store), d) },
-		Walks: 10,
+	torture.TracesSee(t, soak.Times(t, 1), storetest.Harness{
+		Open: func(t *testing.T) retrysafe.Store { return openTest(t) },
+		Age:  func(t *testing.T, s retrysafe.Store, d time.Duration) { age(t, s.(*Store), d) },
 	}, torture.Names(mutations()), map[string]string{
 		"expiry too early":                   "it is wrong by a second or less",
 		"key of a claim expires too early":   "lifetimes of the server's keys are aged along",

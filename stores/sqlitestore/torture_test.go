@@ -21,12 +21,11 @@ func TestSoakRace(t *testing.T)    { tortured().Race(t, soak.Times(t, 320)) }
 func TestSoakMutants(t *testing.T) { tortured().SeesMutants(t, soak.Times(t, 1)) }
 
 // The traces of the model see what breaks the protocol. What they cannot see is for Torture and Race.
-func TestTracesSeeMutants(t *testing.T) {
+func TestSoakTracesSeeMutants(t *testing.T) {
 	t.Parallel()
-	torture.TracesSee(t, storetest.Harness{
-		Open:  func(t *testing.T) retrysafe.Store { return openTest(t) },
-		Age:   func(_ *testing.T, s retrysafe.Store, d time.Duration) { age(s.(*Store), d) },
-		Walks: 10,
+	torture.TracesSee(t, soak.Times(t, 1), storetest.Harness{
+		Open: func(t *testing.T) retrysafe.Store { return openTest(t) },
+		Age:  func(_ *testing.T, s retrysafe.Store, d time.Duration) { age(s.(*Store), d) },
 	}, torture.Names(mutations()), map[string]string{
 		"lease of a take-over too short": "it is wrong by a second or less",
 		"sweep too early":                "it is wrong by a second or less",

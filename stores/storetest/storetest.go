@@ -47,12 +47,10 @@ type Harness struct {
 	// succeed then, since together they free the key once; and a claim that it gives back may count as an attempt.
 	Copies bool
 
-	// Walks is how many random traces, each from a seed of its own, are compared with the model. Default 20. A slow store
-	// sets fewer, and is given a part of the traces of Traces only.
+	// Walks is how many random walks, each from a seed of its own, are compared with the model, and in proportion to it
+	// how many of the traces of Traces. Default 20. A slow store sets fewer.
 	Walks int
 }
-
-const defaultWalks = 20
 
 // rule is one sentence of the contract and the code that checks it.
 type rule struct {
@@ -79,11 +77,11 @@ func Run(t *testing.T, h Harness) {
 		})
 	}
 	if h.Walks == 0 {
-		h.Walks = defaultWalks
+		h.Walks = 20
 	}
 	t.Run("walk", func(t *testing.T) { walk(t, h) })
 	t.Run("traces", func(t *testing.T) {
-		ops, diff := differingTrace(t, h)
+		ops, diff := differingTrace(t, h, stepsOfWalk*h.Walks)
 		if diff == "" {
 			return
 		}

@@ -2,57 +2,57 @@ package storetest
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
-	"slices"
-	"sync"
 	"testing"
+	"time"
 
 	"github.com/retrysafe/retrysafe/internal/model"
 )
 
-// stepsOfWalk is how many steps a slow store takes for each of its Walks.
-const stepsOfWalk = 1000
-
-// cover returns the traces, which take a second to find.
-var cover = sync.OnceValue(func() (traces [][]model.Action) {
-	for _, s := range model.Stores {
-		traces = append(traces, s.Cover()...)
-	}
-	return traces
-})
+const (
+	// stepsOfWalk is how many steps of traces a store takes for each of its Walks.
+	stepsOfWalk = 200
+	// batch is how many traces are played side by side.
+	batch = 100
+	// patienceOfTraces is less than the four minutes and forty seconds between any deadline and the moments when time
+	// passes.
+	patienceOfTraces = 4 * time.Minute
+)
 
 // Traces replays traces of the model that together take every transition of small scopes: two owners, two leases, and
-// what happens between them. It returns how the store first differs from the model; "" if it does not. A store with
-// fewer Walks than the default is given some of the traces, chosen at random. Run calls it. The tests of a store that
-// is broken on purpose show with it what the traces see.
+// what happens between them. It returns how the store first differs from the model; "" if it does not. Run replays a
+// random part of them, as long as Walks says. The tests of a store that is broken on purpose show with Traces what they
+// see.
 func Traces(t *testing.T, h Harness) (difference string) {
 	t.Helper()
-	ops, diff := differingTrace(t, h)
+	ops, diff := differingTrace(t, h, math.MaxInt)
 	if diff == "" {
 		return ""
 	}
 	return fmt.Sprintf("the store differs from the model after\n%s%s", history(ops), diff)
 }
 
-// differingTrace returns the first trace that the store and the model answer differently, and the difference.
-func differingTrace(t *testing.T, h Harness) ([]op, string) {
-	all, steps := slices.Clone(cover()), 0
-	if h.Walks > 0 && h.Walks < defaultWalks {
-		rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-	}
-	for i, trace := range all {
-		if steps += len(trace); h.Walks > 0 && h.Walks < defaultWalks && steps > stepsOfWalk*h.Walks {
-			all = all[:i+1]
+// differingTrace returns a trace that the store and the model answer differently, and the difference. It plays traces
+// with at least so many steps.
+func differingTrace(t *testing.T, h Harness, least int) ([]op, string) {
+	var some [][]model.Action // a batch
+	traces, steps := 0, 0
+	for trace := range model.Cover(rand.New(rand.NewPCG(rand.Uint64(), 0))) {
+		traces, steps, some = traces+1, steps+len(trace), append(some, trace)
+		if steps >= least {
 			break
 		}
+		if len(some) < batch {
+			continue
+		}
+		if ops, diff := playTogether(t, h, some); diff != "" {
+			return ops, diff
+		}
+		some = nil
 	}
-	t.Logf("%d traces with %d steps", len(all), steps)
-	trace, diff := playTogether(t, h, all)
-	ops := make([]op, len(trace))
-	for i, a := range trace {
-		ops[i].Action = a
-	}
-	return ops, diff
+	t.Logf("%d traces with %d steps", traces, steps)
+	return playTogether(t, h, some)
 }
 
 // track is a trace that is being played, with a key of its own.
@@ -65,18 +65,21 @@ type track struct {
 
 // playTogether plays traces with a key each, side by side, so that time passes for all of them at once. It returns the
 // beginning of the first one that the store and the model answer differently, and the difference.
-func playTogether(t *testing.T, h Harness, all [][]model.Action) ([]model.Action, string) {
-	p := newPlayer(t, h)
+func playTogether(t *testing.T, h Harness, all [][]model.Action) ([]op, string) {
+	p := newPlayer(t, h, patienceOfTraces)
 	tracks := make([]*track, len(all))
 	for i, trace := range all {
 		tracks[i] = &track{playedKey: p.key(fmt.Sprint(i)), trace: trace}
 	}
 	for {
 		inParallel(crowd, tracks, (*track).run)
+		if p.late() {
+			return nil, ""
+		}
 		next := map[string]model.Action{}
 		for _, k := range tracks {
 			if k.diff != "" {
-				return k.trace[:k.at+1], k.diff
+				return opsOf(k.trace[:k.at+1]), k.diff
 			}
 			if k.at < len(k.trace) {
 				next[k.trace[k.at].Verb] = k.trace[k.at]
@@ -90,7 +93,7 @@ func playTogether(t *testing.T, h Harness, all [][]model.Action) ([]model.Action
 			}
 		}
 		if d := p.event(event); d != "" {
-			return []model.Action{event}, d
+			return opsOf([]model.Action{event}), d
 		}
 		for _, k := range tracks {
 			if k.at < len(k.trace) && k.trace[k.at].Verb == event.Verb {
@@ -98,6 +101,15 @@ func playTogether(t *testing.T, h Harness, all [][]model.Action) ([]model.Action
 			}
 		}
 	}
+}
+
+// opsOf returns a trace as a walk with one key.
+func opsOf(trace []model.Action) []op {
+	ops := make([]op, len(trace))
+	for i, a := range trace {
+		ops[i].Action = a
+	}
+	return ops
 }
 
 // run makes calls until the next event.

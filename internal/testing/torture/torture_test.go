@@ -56,7 +56,7 @@ func TestJudgeSeesMutants(t *testing.T) {
 func TestTracesSeeMutants(t *testing.T) {
 	passed := new(atomic.Int64)
 	clock := func() time.Duration { return time.Duration(passed.Load()) }
-	torture.TracesSee(t, storetest.Harness{
+	torture.TracesSee(t, len(mutants()), storetest.Harness{
 		Open: func(*testing.T) retrysafe.Store { return memstore.New(memstore.Options{Clock: clock}) },
 		Age:  func(_ *testing.T, _ retrysafe.Store, d time.Duration) { passed.Add(int64(d)) },
 	}, torture.Names(mutants()), nil, func(s retrysafe.Store, mutant string) (retrysafe.Store, error) {

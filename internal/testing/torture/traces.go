@@ -1,6 +1,8 @@
 package torture
 
 import (
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -9,20 +11,31 @@ import (
 	"github.com/retrysafe/retrysafe/stores/storetest"
 )
 
-// TracesSee breaks the store of a harness by each mutant, and fails if the traces of storetest do not notice. unseen are
-// the mutants that they cannot notice, with the reason.
-func TracesSee(t *testing.T, h storetest.Harness, mutants []string, unseen map[string]string,
+// TracesSee breaks the store of a harness by n of the mutants, chosen at random, and fails if the traces of storetest
+// do not notice. unseen are the mutants that they cannot notice, with the reason. If n is more than 1, it also replays
+// all traces against the store as it is.
+func TracesSee(t *testing.T, n int, h storetest.Harness, mutants []string, unseen map[string]string,
 	breakBy func(s retrysafe.Store, mutant string) (retrysafe.Store, error),
 ) {
 	t.Helper()
-	for _, mutant := range mutants {
-		t.Run(mutant, func(t *testing.T) {
-			if why := unseen[mutant]; why != "" {
-				t.Skip("not for traces: " + why)
+	for mutant := range unseen {
+		if !slices.Contains(mutants, mutant) {
+			t.Errorf("there is no mutant %q", mutant)
+		}
+	}
+	if n > 1 {
+		t.Run("unbroken", func(t *testing.T) {
+			if d := storetest.Traces(t, h); d != "" {
+				t.Error(d)
 			}
+		})
+	}
+	seen := slices.DeleteFunc(slices.Clone(mutants), func(mutant string) bool { return unseen[mutant] != "" })
+	rand.Shuffle(len(seen), func(i, j int) { seen[i], seen[j] = seen[j], seen[i] })
+	for _, mutant := range seen[:min(n, len(seen))] {
+		t.Run(mutant, func(t *testing.T) {
 			var right retrysafe.Store
-			of := storetest.Harness{
-				Walks: h.Walks,
+			d := storetest.Traces(t, storetest.Harness{
 				Open: func(t *testing.T) retrysafe.Store {
 					right = h.Open(t)
 					wrong, err := breakBy(right, mutant)
@@ -32,8 +45,7 @@ func TracesSee(t *testing.T, h storetest.Harness, mutants []string, unseen map[s
 					return wrong
 				},
 				Age: func(t *testing.T, _ retrysafe.Store, d time.Duration) { h.Age(t, right, d) },
-			}
-			d := storetest.Traces(t, of)
+			})
 			if d == "" {
 				t.Fatal("not seen")
 			}
