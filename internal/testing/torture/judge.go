@@ -43,12 +43,13 @@ type config struct {
 	at           int64 // when the last call took effect, at the earliest
 }
 
-// judge returns the first answer that no order explains. sure is false if there are too many orders to tell. Few calls
-// take effect between the end of one call and that of the next one, so it begins with orders of few.
+// judge returns the first answer that no order explains. sure is false if there are too many orders to tell, or if more
+// calls may have taken effect before an answer than were tried. Few calls take effect between the end of one call and
+// that of the next one, so it begins with orders of few.
 func (r rules) judge(events []event) (wrong []violation, sure bool) {
-	r.steps = new(int)
+	r.steps, r.cut = new(int), new(bool)
 	for open := 3; open <= 7; open += 2 {
-		if wrong, sure = r.judgeOrders(events, open); len(wrong) == 0 {
+		if wrong, sure = r.judgeOrders(events, open); sure || !*r.cut {
 			break
 		}
 	}
@@ -83,6 +84,7 @@ func (r rules) judgeOrders(events []event, most int) (wrong []violation, sure bo
 			}
 		}
 		next := map[string]*config{}
+		*r.cut = false
 		for _, k := range all {
 			if i, took := slices.BinarySearch(k.done, c.Began.N); took {
 				to := *k
@@ -92,7 +94,7 @@ func (r rules) judgeOrders(events []event, most int) (wrong []violation, sure bo
 			}
 			r.explain(k, c, open, fences, most, next)
 		}
-		if len(next) > enough || *r.steps > enoughSteps {
+		if len(next) > enough || *r.steps > enoughSteps || len(next) == 0 && *r.cut {
 			return nil, false
 		}
 		if len(next) == 0 {
@@ -137,12 +139,19 @@ func (r rules) explain(k *config, c *call, open []*call, fences []int64, depth i
 	for _, to := range r.effects(k, c, fences) {
 		to.addTo(next)
 	}
-	if depth == 0 || len(next) > enough || *r.steps > enoughSteps {
+	if len(next) > enough || *r.steps > enoughSteps {
 		return
 	}
 	for _, o := range open {
+		if depth == 0 && *r.cut {
+			return
+		}
 		if !k.took(o) {
 			for _, to := range r.effects(k, o, fences) {
+				if depth == 0 {
+					*r.cut = true
+					break
+				}
 				r.explain(to.with(o), c, open, fences, depth-1, next)
 			}
 		}
