@@ -78,8 +78,8 @@ soak: ## run the tests that kill and torture processes SOAK (20) times as long, 
 	for i in $$(seq $$((2 * $$(nproc)))); do sh -c 'while :; do :; done' & busy="$$busy $$!"; done; \
 	go test ./probe/cases -run 'Faultless|Pair|Burst|HalfSent|Defects|NothingIsCaught' -count $(SOAK) -timeout 24h
 
-bench: ## measure against peers and limits, side by side, into bench/RESULTS.md (about ten minutes, on an idle machine)
-	go run ./bench -results bench/RESULTS.md
+bench: ## measure against peers and limits, side by side, into bench/results.json, RESULTS.md and docs/performance.md (half an hour, on an idle machine)
+	go run ./bench -results bench/results.json
 
 compare: ## what the probe says of peers that run here, into docs/compare (about seven minutes)
 	go run ./bench/compare

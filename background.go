@@ -134,8 +134,8 @@ func (q *undoQueue) Pop() any {
 // lease and leave it abandoned, although nothing has run. undoClaim claims again as the same owner, which shows whether
 // it was made, and gives the claim back. It tries until it succeeds, because the end of the lease does not free the key;
 // and then a few times more for as long as the lease would last, because the claim may have been delayed on its way to
-// the store and arrive after it has been undone. If the key has a record that cannot be read, it tries until the lease would
-// have run out.
+// the store and arrive after it has been undone. If the key has a record that cannot be read, it tries until the lease
+// would have run out.
 func (g *Guard) undoClaim(p ClaimParams) {
 	b := &g.background
 	b.mu.Lock()

@@ -117,8 +117,8 @@ func (a remoteEnd) complete(r Result, cause error) (Outcome, error) {
 
 // undecided refuses the caller, because the other process may be about to complete the key, and repeats end in the
 // background until the attempt has ended. Then it is completed, or the key is another attempt's to end. A record that
-// cannot be read has ended, or the store has given it back: to ask for it again, for as long as the process lives, would
-// show no more.
+// cannot be read has ended, or the store has given it back: to ask for it again, for as long as the process lives,
+// would show no more.
 func (a remoteEnd) undecided(err error, end func(context.Context) error) (Outcome, error) {
 	a.later(a.guard.unsaved.add(a.Attempt, nil), err, func(ctx context.Context) error {
 		switch err := end(ctx); {

@@ -482,8 +482,8 @@ func TestALateAskIsUndone(t *testing.T) {
 	})
 }
 
-// unreadable is a store that cannot read the record of an attempt that has ended, as one with encryption if a service has
-// saved its answer in plaintext.
+// unreadable is a store that cannot read the record of an attempt that has ended, as one with encryption if a service
+// has saved its answer in plaintext.
 type unreadable struct {
 	*faulty
 	refused int
@@ -498,8 +498,8 @@ func (s *unreadable) Claim(ctx context.Context, p retrysafe.ClaimParams) (retrys
 	return c, err
 }
 
-// The record that decides cannot be read, and never will be. The attempt ends all the same: it does not ask for as long as
-// the process lives, and Shutdown returns. Seen to fail with ErrUnreadable taken out of undecided.
+// The record that decides cannot be read, and never will be. The attempt ends all the same: it does not ask for as long
+// as the process lives, and Shutdown returns. Seen to fail with ErrUnreadable taken out of undecided.
 func TestARecordThatCannotBeReadEndsTheAttempt(t *testing.T) {
 	bubble(t, retrysafe.Policy{Lease: 30 * time.Second}, func(k *kit) {
 		store := &unreadable{faulty: k.store}

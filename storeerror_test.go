@@ -39,8 +39,8 @@ func TestUnheardClaimIsUndone(t *testing.T) {
 	})
 }
 
-// A claim whose answer was lost is not undone for ever if the key has a record that cannot be read: that is not the claim's.
-// The key is asked for until the lease would have run out. Seen to fail with hasRecord false.
+// A claim whose answer was lost is not undone for ever if the key has a record that cannot be read: that is not the
+// claim's. The key is asked for until the lease would have run out. Seen to fail with hasRecord false.
 func TestClaimOfAnUnreadableRecordIsUndoneNoLonger(t *testing.T) {
 	for _, refusal := range []error{retrysafe.ErrUnreadable, retrysafe.ErrNotReplayable} {
 		bubble(t, retrysafe.Policy{Lease: 30 * time.Second}, func(k *kit) {

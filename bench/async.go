@@ -27,7 +27,7 @@ func compareClaims(ctx context.Context, r *run, s *pgServer, store pgPlace) erro
 		}
 	}
 	requests := 400
-	if r.quick {
+	if r.Quick {
 		requests = 40
 	}
 	r.progress("requests whose claims wait for a disk that takes 2 ms to sync, and whose claims do not")

@@ -59,7 +59,7 @@ func compareTransactions(ctx context.Context, r *run, store pgPlace, pipelined b
 		callers, transactions int
 		function, statement   float64 // the least that they are to be, of transactions without complete
 	}{{1, 2000, 0.62, 1}, {16, 6000, 0.60, 0.85}, {64, 10_000, 0.46, 0.68}} {
-		if r.quick {
+		if r.Quick {
 			c.transactions /= 10
 		}
 		r.progress("transactions with and without complete, %s, %s", how, callersText(c.callers))

@@ -11,7 +11,7 @@ import (
 //
 // Seen to fail with the statements not prepared (QueryExecModeDescribeExec: two round trips each).
 func TestCompleteAddsOneRoundTrip(t *testing.T) {
-	r := &run{quick: true, log: io.Discard, began: time.Now(), dir: reachableFolder(t)}
+	r := &run{Quick: true, log: io.Discard, began: time.Now(), dir: reachableFolder(t)}
 	s, err := startPostgres(t.Context(), r)
 	if err != nil {
 		t.Fatal(err)

@@ -12,18 +12,28 @@ require (
 	github.com/redis/rueidis v1.0.79
 	github.com/restatedev/sdk-go v1.2.0
 	github.com/retrysafe/retrysafe v0.0.0
+	github.com/retrysafe/retrysafe/internal/yamlfile v0.0.0
 	github.com/retrysafe/retrysafe/stores/mysqlstore v0.0.0
 	github.com/retrysafe/retrysafe/stores/pgstore v0.0.0
 	github.com/retrysafe/retrysafe/stores/redisstore v0.0.0
 	github.com/retrysafe/retrysafe/stores/sqlitestore v0.0.0
 	github.com/valyala/fasthttp v1.69.0
 	golang.org/x/perf v0.0.0-20260908200009-22c9c6c9d4da
+	gonum.org/v1/plot v0.17.0
 )
 
 require (
+	codeberg.org/go-fonts/liberation v0.5.0 // indirect
+	codeberg.org/go-latex/latex v0.2.0 // indirect
+	codeberg.org/go-pdf/fpdf v0.11.1 // indirect
 	filippo.io/edwards25519 v1.2.0 // indirect
+	git.sr.ht/~sbinet/gg v0.7.0 // indirect
+	github.com/ajstarks/svgo v0.0.0-20211024235047-1546f124cd8b // indirect
+	github.com/goccy/go-yaml v1.19.2 // indirect
+	github.com/golang/freetype v0.0.0-20170609003504-e2365dfdc4a0 // indirect
 	github.com/mattn/go-runewidth v0.0.16 // indirect
 	github.com/rivo/uniseg v0.4.7 // indirect
+	golang.org/x/image v0.46.0 // indirect
 )
 
 require (

@@ -11,6 +11,7 @@ import (
 	"github.com/retrysafe/retrysafe/bench/figure"
 	"github.com/retrysafe/retrysafe/bench/loopback"
 	"github.com/retrysafe/retrysafe/bench/peers/hops"
+	"github.com/retrysafe/retrysafe/bench/plots"
 	real "github.com/retrysafe/retrysafe/internal/testing/servers"
 )
 
@@ -19,6 +20,7 @@ import (
 
 // The other sides of the comparison.
 const (
+	noHop    = "no hop"
 	goProxy  = "ReverseProxy"
 	ourNoKey = "proxy, no key"
 	ourFresh = "proxy, fresh keys"
@@ -31,11 +33,11 @@ func hopsGoal(ctx context.Context, r *run) (err error) {
 	if err != nil {
 		return err
 	}
-	all, err := startHops(ctx, r, &s, api.Plain)
+	all, err := startHops(ctx, r, &s, api)
 	if err != nil {
 		return err
 	}
-	for _, rate := range []float64{1000, targetRate} {
+	for _, rate := range []float64{plottedRate, targetRate} {
 		r.progress("%.0f requests a second, %d connections", rate, connections)
 		var sides []side
 		for _, h := range all {
@@ -63,14 +65,16 @@ type hopSide struct {
 }
 
 // startHops starts every hop. Both of ours are one process.
-func startHops(ctx context.Context, r *run, s *servers, upstream string) (all []hopSide, err error) {
+func startHops(ctx context.Context, r *run, s *servers, api upstreamFound) (all []hopSide, err error) {
+	upstream := api.Plain
 	add := func(name string, at server) *requests {
 		all = append(all, hopSide{name, requestsTo(at, upstream)})
 		return all[len(all)-1].requests
 	}
+	add(noHop, server{api.PID, api.Plain}).KeyHeader = ""
 	for _, name := range hops.Names() {
 		program, err := map[string]func() (string, error){
-			hops.Nginx: real.Nginx, hops.HAProxy: real.HAProxy, hops.Caddy: real.Caddy,
+			hops.Nginx: real.NginxPath, hops.HAProxy: real.HAProxyPath, hops.Caddy: real.CaddyPath,
 		}[name]()
 		if err != nil {
 			return nil, err
@@ -103,16 +107,14 @@ func startHops(ctx context.Context, r *run, s *servers, upstream string) (all []
 const (
 	mostAdded  = 0.3
 	targetRate = 5000
+	// plottedRate is a rate that every hop holds.
+	plottedRate = 1000
 )
 
 // added returns what one of our hops adds to the p99 of nginx's.
 func (r results) added(name string, rate float64) figure.Figure {
 	our, their := r[name], r[hops.Nginx]
-	var added figure.Samples
-	for i := range our.P99 {
-		added = append(added, (our.P99[i]-their.P99[i])/1000)
-	}
-	f := figure.New(fmt.Sprintf("%s: p99 added over nginx, %.0f/s", name, rate), "ms", added...).
+	f := figure.New(fmt.Sprintf("%s: p99 added over nginx, %.0f/s", name, rate), "ms", moreThan(their.P99, our.P99)...).
 		Note("p99 %v and %v µs, p50 %v and %v µs", our.P99, their.P99, our.P50, their.P50)
 	switch {
 	case !our.holds(rate) || !their.holds(rate):
@@ -128,10 +130,22 @@ func (r results) hop(name string, rate float64) figure.Figure {
 	m := r[name]
 	f := figure.New(fmt.Sprintf("%s: p99, %.0f/s", name, rate), "µs", m.P99...).
 		Note("p50 %v µs; CPU of the hop: %v µs a request", m.P50, m.CPU)
+	if direct := r[noHop]; name != noHop && rate == plottedRate {
+		f = f.Plotted(plots.Hops, name, 50, moreThan(direct.P50, m.P50)).
+			Plotted(plots.Hops, name, 99, moreThan(direct.P99, m.P99))
+	}
 	if !m.holds(rate) {
 		f = f.Note("the rate was not held: %v requests/s", m.Rate)
 	}
 	return f
+}
+
+// moreThan returns by how many milliseconds durations in microseconds are longer than others, repetition by repetition.
+func moreThan(others, all figure.Samples) (more figure.Samples) {
+	for i := range all {
+		more = append(more, (all[i]-others[i])/1000)
+	}
+	return more
 }
 
 // holds reports whether requests were answered at the rate at which they were planned. If they were not, they have

@@ -23,7 +23,7 @@ func TestEachHopPassesRequestsOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := startHops(t.Context(), r, &s, api.Plain)
+	all, err := startHops(t.Context(), r, &s, api)
 	if err != nil {
 		t.Fatal(err)
 	}

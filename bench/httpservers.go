@@ -27,8 +27,11 @@ import (
 // upstream is the API. It has a plain handler and a handler of Restate's SDK; both do the same work.
 type upstream struct{}
 
-// upstreamFound holds the addresses of the API: host and port.
-type upstreamFound struct{ Plain, Restate string }
+// upstreamFound holds the addresses of the API, host and port, and its process.
+type upstreamFound struct {
+	Plain, Restate string
+	PID            int
+}
 
 func (upstream) play(stop context.Context, ready func(any) error) (any, error) {
 	a := new(api)
@@ -41,7 +44,7 @@ func (upstream) play(stop context.Context, ready func(any) error) (any, error) {
 		return nil, err
 	}
 	defer func() { _ = end() }()
-	return nil, serveUntil(stop, a, ready, func(plain string) any { return upstreamFound{plain, address} })
+	return nil, serveUntil(stop, a, ready, func(plain string) any { return upstreamFound{plain, address, os.Getpid()} })
 }
 
 type api struct{ ran atomic.Int64 }

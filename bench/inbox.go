@@ -72,7 +72,7 @@ func inboxPostgres(ctx context.Context, r *run) (err error) {
 		return nil
 	}
 	in := delivering{URL: s.url(), Rounds: r.rounds(5, 2), Requests: 4_000, Callers: 16}
-	if r.quick {
+	if r.Quick {
 		in.Requests = 2_000
 	}
 	r.progress("an inbox that delivers")

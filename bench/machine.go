@@ -91,16 +91,12 @@ func processCPU(pid int) (time.Duration, error) {
 
 // familyCPU returns the CPU time of a process, its children, and the children of all of them that have ended.
 func familyCPU(pid int) (total time.Duration, err error) {
-	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", pid))
+	members, err := family(pid)
 	if err != nil {
 		return 0, err
 	}
-	for _, member := range append([]string{strconv.Itoa(pid)}, strings.Fields(string(children))...) {
-		n, err := strconv.Atoi(member)
-		if err != nil {
-			return 0, err
-		}
-		stat, err := statOf(n)
+	for _, member := range members {
+		stat, err := statOf(member)
 		if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
 			continue // a child that has just ended
 		}
@@ -111,6 +107,23 @@ func familyCPU(pid int) (total time.Duration, err error) {
 		total += seconds(stat.CPUTime())
 	}
 	return total, nil
+}
+
+// family returns the IDs of a process and its children.
+func family(pid int) ([]int, error) {
+	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", pid))
+	if err != nil {
+		return nil, err
+	}
+	members := []int{pid}
+	for _, child := range strings.Fields(string(children)) {
+		n, err := strconv.Atoi(child)
+		if err != nil {
+			return nil, err
+		}
+		members = append(members, n)
+	}
+	return members, nil
 }
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

@@ -29,9 +29,11 @@ func command(args []string) (err error) {
 	r := &run{log: os.Stderr, began: time.Now(), Machine: thisMachine()}
 	flags := flag.NewFlagSet("bench", flag.ExitOnError)
 	flags.Int64Var(&r.records, "records", latencyRecords, "of goal12: how many records to fill in, if they fit")
-	flags.BoolVar(&r.quick, "quick", false, "short rounds and small data, for a quick look")
-	flags.StringVar(&r.results, "results", "", "of a whole run: write the report to this file too, as Markdown")
-	asJSON := flags.Bool("json", false, "print JSON instead of a table")
+	flags.BoolVar(&r.Quick, "quick", false, "short rounds and small data, for a quick look")
+	results := flags.String("results", "", "keep the samples in this file, bench/results.json, where each goal that was "+
+		"measured replaces its last run, and write RESULTS.md, docs/performance.md and its plots from it")
+	from := flags.String("from", "", "measure nothing, and take the runs in these files, which -json has printed: a.json,b.json")
+	asJSON := flags.Bool("json", false, "print JSON with every sample instead of a table")
 	only := flags.String("only", "", "measure these goals only: goal1,goal3")
 	profile := flags.String("profile", "",
 		"run this goal only, on this disk, and write our side's CPU profile to goalN.pprof")
@@ -41,8 +43,11 @@ func command(args []string) (err error) {
 	if *role != "" {
 		return playRole(*role, flags.Arg(0))
 	}
-	if r.results != "" && (r.quick || *only != "" || *profile != "") {
-		return errors.New("-results needs a whole run: leave out -quick, -only and -profile")
+	if *results != "" && (r.Quick || *profile != "") {
+		return errors.New("-results needs runs at full length: leave out -quick and -profile")
+	}
+	if *from != "" {
+		return report(strings.Split(*from, ","), *results, os.Stdout)
 	}
 	if r.only, err = parseGoals(cmp.Or(*profile, *only)); err != nil {
 		return err
@@ -53,7 +58,7 @@ func command(args []string) (err error) {
 	if r.dir, err = os.MkdirTemp(*dir, "retrysafe-bench"); err != nil {
 		return err
 	}
-	return execute(r, *asJSON, os.Stdout)
+	return execute(r, *asJSON, *results, os.Stdout)
 }
 
 // parseGoals parses "goal1,goal3" or "1,3".
@@ -72,8 +77,27 @@ func parseGoals(text string) ([]int, error) {
 	return numbers, nil
 }
 
+// report merges saved runs, of which a later one replaces the goals of an earlier one, and prints them.
+func report(paths []string, results string, w io.Writer) error {
+	var all runs
+	for _, path := range paths {
+		saved, err := readRuns(path)
+		if err != nil {
+			return err
+		}
+		for _, r := range saved {
+			all = all.with(r)
+		}
+	}
+	writeReport(w, all)
+	if results == "" {
+		return nil
+	}
+	return saveResults(results, all)
+}
+
 // execute measures and reports. If something cannot be measured, it still reports the rest.
-func execute(r *run, asJSON bool, w io.Writer) (err error) {
+func execute(r *run, asJSON bool, results string, w io.Writer) (err error) {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
 	defer func() { err = cmp.Or(err, os.RemoveAll(r.dir)) }()
@@ -86,10 +110,10 @@ func execute(r *run, asJSON bool, w io.Writer) (err error) {
 	case asJSON:
 		err = writeJSON(w, r)
 	default:
-		writeReport(w, r)
+		writeReport(w, runs{r})
 	}
-	if err == nil && r.results != "" {
-		err = writeResults(r.results, r)
+	if err == nil && results != "" {
+		err = saveResults(results, runs{r})
 	}
 	if err == nil && len(r.Failed) > 0 {
 		err = errNotMeasured

@@ -10,6 +10,7 @@ import (
 
 	"github.com/retrysafe/retrysafe/bench/figure"
 	"github.com/retrysafe/retrysafe/bench/peers/plain"
+	"github.com/retrysafe/retrysafe/bench/plots"
 	"github.com/retrysafe/retrysafe/stores/mysqlstore"
 )
 
@@ -54,7 +55,9 @@ func mysqlGoal(ctx context.Context, r *run) (err error) {
 			return err
 		}
 		fig := got.rates("mysqlstore ÷ plain SQL, pairs/s, "+callersText(callers), "pairs/s").
-			Want(mysqlTargets()[callers]).Note("plain with %d connections", connections)
+			Want(mysqlTargets()[callers]).Note("plain with %d connections", connections).
+			Plotted(plots.MySQL, "mysqlstore", float64(callers), got[ours].Rate).
+			Plotted(plots.MySQL, "plain, at its best", float64(callers), got[theirs].Rate)
 		if callers > 16 {
 			fig = fig.Note("its pairs/s by connections, tried first: %s", tried)
 		}

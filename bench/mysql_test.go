@@ -10,7 +10,7 @@ import (
 //
 // Seen to fail with innodb-flush-log-at-trx-commit 0 (4 syncs in 700 pairs).
 func TestAPairOnMariaDBIsTwoSyncs(t *testing.T) {
-	r := &run{quick: true, log: io.Discard, began: time.Now(), dir: reachableFolder(t)}
+	r := &run{Quick: true, log: io.Discard, began: time.Now(), dir: reachableFolder(t)}
 	s, err := startMariaDB(t.Context(), r)
 	if err != nil {
 		t.Fatal(err)

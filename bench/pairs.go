@@ -12,6 +12,7 @@ import (
 	"github.com/retrysafe/retrysafe/bench/disk"
 	"github.com/retrysafe/retrysafe/bench/figure"
 	"github.com/retrysafe/retrysafe/bench/peers/rawlog"
+	"github.com/retrysafe/retrysafe/bench/plots"
 	"github.com/retrysafe/retrysafe/stores/sqlitestore"
 )
 
@@ -31,7 +32,9 @@ func pairsGoal(d disk.Disk, targets map[int]float64) func(context.Context, *run)
 				return err
 			}
 			r.add(ctx, got.rates("sqlitestore ÷ raw log, pairs/s, "+callersText(callers), "pairs/s").On(d.Name).Want(figure.AtLeast(targets[callers])).
-				Note("syncs a pair: %.2f, raw log %.2f", traced[ours].Syncs.Median(), traced[theirs].Syncs.Median()))
+				Note("syncs a pair: %.2f, raw log %.2f", traced[ours].Syncs.Median(), traced[theirs].Syncs.Median()).
+				Plotted(plots.SQLite, "sqlitestore"+on(d.Name), float64(callers), got[ours].Rate).
+				Plotted(plots.SQLite, "raw log"+on(d.Name), float64(callers), got[theirs].Rate))
 		}
 		return nil
 	}

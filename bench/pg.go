@@ -11,6 +11,7 @@ import (
 
 	"github.com/retrysafe/retrysafe/bench/figure"
 	"github.com/retrysafe/retrysafe/bench/peers/plain"
+	"github.com/retrysafe/retrysafe/bench/plots"
 )
 
 // Goal 9: pgstore on a real PostgreSQL, next to hand-written statements and DBOS.
@@ -73,7 +74,10 @@ func pgPairsPart(ctx context.Context, r *run, s *pgServer) error {
 			return err
 		}
 		fig := got.rates("pgstore ÷ pgbench, pairs/s, "+callersText(callers), "pairs/s").
-			Want(figure.AtLeast(pgTargets()[callers])).Note("pgbench with %d clients", clients)
+			Want(figure.AtLeast(pgTargets()[callers])).Note("pgbench with %d clients", clients).
+			Plotted(plots.Postgres, "pgstore", float64(callers), got[ours].Rate).
+			Plotted(plots.Postgres, "pgbench, at its best", float64(callers), got[theirs].Rate).
+			Plotted(plots.Postgres, "the same by pgx", float64(callers), got[byPgx].Rate)
 		if callers > 16 {
 			fig = fig.Note("its pairs/s by clients, tried first: %s", tried)
 		}

@@ -16,7 +16,7 @@ import (
 //
 // Seen to fail with synchronous_commit off (0 and 0.01).
 func TestAPairOnPostgresIsTwoSyncs(t *testing.T) {
-	r := &run{quick: true, log: io.Discard, began: time.Now(), dir: reachableFolder(t)}
+	r := &run{Quick: true, log: io.Discard, began: time.Now(), dir: reachableFolder(t)}
 	s, err := startPostgres(t.Context(), r)
 	if err != nil {
 		t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 
 func pgSweepPart(ctx context.Context, r *run, s *pgServer) error {
 	in := pgSweep{Rows: 100_000, Idle: 4 * time.Second}
-	if r.quick {
+	if r.Quick {
 		in.Rows, in.Idle = 20_000, time.Second
 	}
 	var all sweepFound

@@ -12,9 +12,11 @@ import (
 	"github.com/retrysafe/retrysafe/bench/figure"
 	"github.com/retrysafe/retrysafe/bench/peers"
 	"github.com/retrysafe/retrysafe/bench/peers/plain"
+	"github.com/retrysafe/retrysafe/bench/plots"
 )
 
-// Goal 10: redisstore on a real Redis, next to redis-benchmark and to three unsafe commands.
+// Goal 10: redisstore on a real Redis, next to redis-benchmark, to SETs by the same client, and to three unsafe
+// commands.
 
 // redisTargets returns targets by number of callers. redis-benchmark uses as many clients.
 func redisTargets() map[int]float64 { return map[int]float64{1: 0.85, 16: 0.75, 256: 1.2} }
@@ -42,8 +44,9 @@ func compareRedis(ctx context.Context, r *run, sync string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
+	plot := map[string]string{"always": plots.RedisAlways, "everysec": plots.RedisEverySec}[sync]
 	for _, callers := range []int{1, 16, 256} {
-		r.progress("redisstore, redis-benchmark and three commands, appendfsync %s, %s", sync, callersText(callers))
+		r.progress("redisstore, redis-benchmark and plain commands, appendfsync %s, %s", sync, callersText(callers))
 		in := redisPairs{
 			race: r.race(7, 5, time.Second), Address: s.Address(), Callers: callers, Theirs: r.theirs(callers),
 			Bytes: recordBytes(),
@@ -55,7 +58,15 @@ func compareRedis(ctx context.Context, r *run, sync string) (err error) {
 		commands := got[ours].Rate.Times(2) // a pair is two commands
 		r.addHere(ctx, figure.Ratio(fmt.Sprintf("2 × pairs ÷ SET, %s, %s", sync, callersText(callers)), commands,
 			got[theirs].Rate, "commands/s").Want(figure.AtLeast(redisTargets()[callers])).
-			Note("redis-benchmark with as many clients and values of %d B", in.Bytes))
+			Note("redis-benchmark with as many clients and values of %d B", in.Bytes).
+			Plotted(plot, "redisstore", float64(callers), got[ours].Rate).
+			Plotted(plot, "two SETs, redis-benchmark", float64(callers), got[theirs].Rate.Times(0.5)).
+			Plotted(plot, "two SETs, same client", float64(callers), got[sets].Rate.Times(0.5)).
+			Plotted(plot, "recipe, three commands", float64(callers), got[recipe].Rate))
+		r.addHere(ctx, figure.Ratio(fmt.Sprintf("2 × pairs ÷ SET by the same client, %s, %s", sync, callersText(callers)),
+			commands, got[sets].Rate, "commands/s").
+			Note("the client's own share: its SET ÷ redis-benchmark's %.2f",
+				got[sets].Rate.Over(got[theirs].Rate).Median()))
 		r.addHere(ctx, figure.Ratio(fmt.Sprintf("pairs ÷ recipe, %s, %s", sync, callersText(callers)), got[ours].Rate,
 			got[recipe].Rate, "pairs/s").Want(figure.AtLeast(0.8)).
 			Note("the recipe is GET, SET NX EX, SET, by the same client: unsafe, since a caller that is late "+
@@ -77,8 +88,12 @@ type redisPairs struct {
 	Callers, Theirs, Bytes int
 }
 
-// recipe is the third side.
-const recipe = "recipe"
+// The other sides are the recipe, and SETs by the client of our side in the process of our side. What these two have in
+// common with the store is the cost of the client.
+const (
+	recipe = "recipe"
+	sets   = "sets"
+)
 
 func (in redisPairs) play(ctx context.Context, _ func(any) error) (any, error) {
 	store, client, err := openRedis(ctx, in.Address)
@@ -92,6 +107,7 @@ func (in redisPairs) play(ctx context.Context, _ func(any) error) (any, error) {
 	return in.run(ctx,
 		side{name: ours, peer: pairsOf(store), callers: in.Callers},
 		side{name: recipe, peer: plain.Redis(client), callers: in.Theirs},
+		side{name: sets, peer: plain.RedisSets(client, in.Bytes), callers: in.Theirs},
 		side{name: theirs, peer: bench.Work, callers: in.Theirs})
 }
 
@@ -103,7 +119,7 @@ func weighRecords(ctx context.Context, r *run) (err error) {
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	in := redisBytes{Address: s.Address(), Records: 1_000_000}
-	if r.quick {
+	if r.Quick {
 		in.Records = 100_000
 	}
 	records := figure.Short(float64(in.Records)) + " records"

@@ -2,7 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -35,14 +35,19 @@ func openRedis(ctx context.Context, address string) (*redisstore.Store, rueidis.
 
 // usedMemory returns the bytes that the server's data takes.
 func usedMemory(ctx context.Context, c rueidis.Client) (int64, error) {
-	text, err := c.Do(ctx, c.B().Info().Section("memory").Build()).ToString()
+	return infoNumber(ctx, c, "memory", "used_memory")
+}
+
+// infoNumber returns a number that the server reports in a section of INFO.
+func infoNumber(ctx context.Context, c rueidis.Client, section, name string) (int64, error) {
+	text, err := c.Do(ctx, c.B().Info().Section(section).Build()).ToString()
 	if err != nil {
 		return 0, err
 	}
 	for line := range strings.Lines(text) {
-		if value, ok := strings.CutPrefix(line, "used_memory:"); ok {
+		if value, ok := strings.CutPrefix(line, name+":"); ok {
 			return strconv.ParseInt(strings.TrimSpace(value), 10, 64)
 		}
 	}
-	return 0, errors.New("INFO memory has no used_memory")
+	return 0, fmt.Errorf("INFO %s has no %s", section, name)
 }

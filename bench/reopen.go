@@ -18,7 +18,7 @@ import (
 
 func reopenGoal(ctx context.Context, r *run) error {
 	in := bigStore{Path: filepath.Join(r.dir, "reopen.db"), Records: 1_000_000}
-	if r.quick {
+	if r.Quick {
 		in.Records = 50_000
 	}
 	records := figure.Short(float64(in.Records)) + " records"

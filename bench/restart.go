@@ -34,7 +34,7 @@ func restartGoal(ctx context.Context, r *run) error {
 		return err
 	}
 	records := int64(1_000_000)
-	if r.quick {
+	if r.Quick {
 		records = 50_000
 	}
 	if err := restartSQLite(ctx, r, command, records); err != nil {
@@ -119,8 +119,8 @@ type restarts struct {
 	Busy                         time.Duration // before a kill
 }
 
-// restartsFound has what the first answers took from the start of the process and the CPU time of the process until both
-// were there, in milliseconds, and the requests per second before a kill.
+// restartsFound has what the first answers took from the start of the process and the CPU time of the process until
+// both were there, in milliseconds, and the requests per second before a kill.
 type restartsFound struct{ Replay, Fresh, CPU, Rate figure.Samples }
 
 func (in restarts) play(stop context.Context, _ func(any) error) (_ any, err error) {

@@ -61,6 +61,9 @@ func roles() []role {
 		accepting{},
 		delivering{},
 		restarts{},
+		bare{},
+		clients{},
+		keeping{},
 	}
 }
 

@@ -16,16 +16,15 @@ import (
 
 // run is one run of the benchmark: its options and its results.
 type run struct {
-	quick    bool
 	only     []int
 	profiled int    // the goal to profile; 0 for none
 	records  int64  // to fill in for goal 12, if they fit
 	dir      string // folder for data, removed at the end
-	results  string // the file for the report; empty for none
 	log      io.Writer
 	began    time.Time
 	goal     int // that is being measured
 
+	Quick   bool            `json:"quick,omitempty"`
 	Machine machine         `json:"machine"`
 	Probes  []figure.Figure `json:"probes"`
 	Figures []figure.Figure `json:"figures"`
@@ -122,7 +121,7 @@ func (r *run) progress(format string, args ...any) {
 
 // rounds returns the number of repetitions of a comparison.
 func (r *run) rounds(full, quick int) int {
-	if r.quick {
+	if r.Quick {
 		return quick
 	}
 	return full
@@ -130,7 +129,7 @@ func (r *run) rounds(full, quick int) int {
 
 // length returns the duration of a round.
 func (r *run) length(full time.Duration) time.Duration {
-	if r.quick {
+	if r.Quick {
 		return full / 3
 	}
 	return full

@@ -26,7 +26,7 @@ func sweepGoal(ctx context.Context, r *run) error {
 	for _, d := range r.disks() {
 		r.progress("fill, idle, sweep; disk %s", d.Name)
 		in := sweep{Dir: r.dir, Name: "sweep" + d.Name, Rounds: r.rounds(5, 1), Rows: 50_000, Idle: 2 * time.Second}
-		if r.quick {
+		if r.Quick {
 			in.Rows, in.Idle = 30_000, time.Second
 		}
 		at := place{disk: d, profile: r.profile()}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"sync"
 )
 
@@ -17,24 +18,46 @@ func (c *config) readBody(r *http.Request, mem *memory, a *account) *Problem {
 		return c.bodyTooLarge()
 	}
 	var err error
-	for err == nil {
-		if len(mem.body) == cap(mem.body) || len(mem.body) >= max(mem.counted, uncounted) {
+	var pieces [][]byte // what follows mem.body, once that is full
+	for size := int64(0); err == nil; {
+		into, limit := &mem.body, contiguous
+		if len(mem.body) < contiguous {
 			if p := a.grow(mem, 1, 0); p != nil {
 				return p
 			}
+			limit = min(cap(mem.body), max(mem.counted, uncounted), contiguous)
+		} else {
+			if last := len(pieces) - 1; last < 0 || len(pieces[last]) == pieceSize {
+				if p := a.take(pieceSize); p != nil {
+					return p
+				}
+				pieces = append(pieces, make([]byte, 0, pieceSize))
+			}
+			into, limit = &pieces[len(pieces)-1], pieceSize
 		}
 		var n int
-		n, err = r.Body.Read(mem.body[len(mem.body):min(cap(mem.body), max(mem.counted, uncounted))])
-		mem.body = mem.body[:len(mem.body)+n]
-		if int64(len(mem.body)) > c.MaxRequestBody {
+		n, err = r.Body.Read((*into)[len(*into):limit])
+		*into = (*into)[:len(*into)+n]
+		if size += int64(n); size > c.MaxRequestBody {
 			return c.bodyTooLarge()
 		}
 	}
-	if err == io.EOF {
-		return nil
+	if err != io.EOF {
+		return unreadBody(err)
 	}
-	return unreadBody(err)
+	if len(pieces) > 0 {
+		mem.body = slices.Concat(slices.Insert(pieces, 0, mem.body)...)
+	}
+	return nil
 }
+
+// A body doubles its memory up to contiguous, and then grows by pieces, which are put together when all of it has
+// arrived. So a client that keeps it waiting makes it hold no more than pieceSize above what has arrived, in bytes;
+// with doubling it would be as much again.
+const (
+	contiguous = 2 * pieceSize
+	pieceSize  = 16 << 10
+)
 
 // unreadBody returns the problem for an error of reading a body.
 func unreadBody(err error) *Problem {

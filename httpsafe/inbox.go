@@ -129,8 +129,14 @@ func DeliveryFrom(ctx context.Context) *Delivery {
 // RefuseDelivery refuses a delivered request that has come to a handler without an Inbox, because the routes have changed
 // since it was accepted: where keys do not count its work could run several times. The Delivery's Advice says so.
 func RefuseDelivery(w http.ResponseWriter, r *http.Request, o Options) {
+	o = o.WithDefaults()
+	o.refuseDelivery(w, r)
+}
+
+// refuseDelivery is RefuseDelivery for options with their defaults.
+func (o *Options) refuseDelivery(w http.ResponseWriter, r *http.Request) {
 	DeliveryFrom(r.Context()).Advice = retrysafe.SituationNotSupported.Advice()
-	o.WriteProblem(w, problem(retrysafe.SituationNotSupported))
+	o.writeProblem(w, problem(retrysafe.SituationNotSupported), nil)
 }
 
 // longestInboxWait is how long a client may wait for the answer to a request that was accepted, with Prefer: wait.

@@ -1,9 +1,6 @@
 package httpsafe
 
-import (
-	"context"
-	"slices"
-)
+import "context"
 
 // MemoryFunc is called before a request takes n more bytes of memory for its body or for an answer that is stored; n
 // is negative when bytes are given back. ctx is the request's. If it returns a problem, the bytes are refused: of a
@@ -27,6 +24,8 @@ const (
 	// uncounted is what each body and each answer may take without asking MemoryFunc, in bytes. Most need no more. It
 	// is also the first step in which memory grows.
 	uncounted = 4 << 10
+	// smallBody is what a body or an answer takes if it needs no more.
+	smallBody = 512
 )
 
 func (m *middleware) getMemory() *memory { return m.memories.Get().(*memory) }
@@ -91,8 +90,11 @@ func (a *account) grow(mem *memory, n int, exact int64) *Problem {
 		}
 		mem.counted = size
 	}
+	if size == uncounted && need <= smallBody { // most
+		size = smallBody
+	}
 	if size > cap(mem.body) {
-		mem.body = slices.Grow(mem.body, size-len(mem.body))
+		mem.body = append(make([]byte, 0, size), mem.body...) // slices.Grow may take a quarter more
 	}
 	return nil
 }

@@ -52,13 +52,13 @@ type middleware struct {
 func (m *middleware) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case !m.guards(r.Method) && DeliveryFrom(r.Context()) != nil:
-		RefuseDelivery(w, r, m.Options)
+		m.refuseDelivery(w, r)
 	case !m.guards(r.Method):
 		m.serveUnguarded(w, r)
 	case DeliveryFrom(r.Context()) != nil:
 		m.serveKeyed(w, r)
 	case !m.Profile.AllowEarlyData && isEarlyData(r):
-		m.WriteProblem(w, rejection(EarlyData))
+		m.writeProblem(w, rejection(EarlyData), nil)
 	case m.KeySource == nil && m.VerifyFunc == nil && !m.hasKey(r) && (!m.Required || len(m.Profile.EchoFields) == 0):
 		m.serveWithoutKey(w, r)
 	default:
@@ -71,7 +71,7 @@ func (m *middleware) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (m *middleware) serveUnguarded(w http.ResponseWriter, r *http.Request) {
 	if m.hasKey(r) {
 		if m.Profile.RejectUnsupported && !httpkey.IsSafe(r.Method) {
-			m.WriteProblem(w, problem(retrysafe.SituationNotSupported))
+			m.writeProblem(w, problem(retrysafe.SituationNotSupported), nil)
 			return
 		}
 		m.setStatus(w.Header(), "ignored")
@@ -83,9 +83,9 @@ func (m *middleware) serveUnguarded(w http.ResponseWriter, r *http.Request) {
 func (m *middleware) serveWithoutKey(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case m.hasFirstSent(r): // and not the key that belongs to it
-		m.WriteProblem(w, m.keyMalformed(&httpkey.Error{Reason: httpkey.ReasonFormat}))
+		m.writeProblem(w, m.keyMalformed(&httpkey.Error{Reason: httpkey.ReasonFormat}), nil)
 	case m.Required:
-		m.WriteProblem(w, m.keyMissing())
+		m.writeProblem(w, m.keyMissing(), nil)
 	default:
 		m.next.ServeHTTP(w, r)
 	}

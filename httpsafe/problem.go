@@ -87,12 +87,14 @@ type ProblemNoter interface {
 // WriteProblem answers with a problem as the middleware does: status, body, Link, Retry-After and the headers of the
 // profile. p.Type is set to the problem's fragment of the policy page.
 func (o Options) WriteProblem(w http.ResponseWriter, p Problem) {
-	o.WithDefaults().writeProblem(w, p, nil)
+	o = o.WithDefaults()
+	o.writeProblem(w, p, nil)
 }
 
 // writeProblem is WriteProblem for options with their defaults. asked is the body of the request, for
-// Profile.EchoFields; nil if it was not read.
-func (o Options) writeProblem(w http.ResponseWriter, p Problem, asked []byte) {
+// Profile.EchoFields; nil if it was not read. Options take two kilobytes: a function that passed a copy would have room
+// for it on its stack, also while its request waits.
+func (o *Options) writeProblem(w http.ResponseWriter, p Problem, asked []byte) {
 	profile := o.Profile
 	p = p.under(profile, o.PolicyURL)
 	if noter, ok := w.(ProblemNoter); ok {

@@ -29,8 +29,8 @@ type entry struct {
 }
 
 const (
-	// maxWriters is how many transactions are written at once: one is prepared while another waits for the disk. Of a database
-	// that writes one at a time, the others would hold requests which the first could have taken along.
+	// maxWriters is how many transactions are written at once: one is prepared while another waits for the disk. Of a
+	// database that writes one at a time, the others would hold requests which the first could have taken along.
 	maxWriters = 4
 	// maxTogether is how many requests, and maxBytesTogether how many bytes of them, are saved in one transaction.
 	maxTogether, maxBytesTogether = 256, 8 << 20

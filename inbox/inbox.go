@@ -58,9 +58,9 @@ type Options struct {
 	MaxPerCaller int
 	// MaxLag bounds how long requests wait for their first delivery: while the oldest of those has waited longer, new ones
 	// are refused with 503. A request whose delivery has failed does not count, and nor do those whose time has not come, or
-	// that wait for an earlier one (Order): one bad request does not close the inbox. When that one has ended, the next one
-	// of its order counts from its acceptance. While the service cannot be reached, requests whose delivery was tried count
-	// from their acceptance, too, and not from their time.
+	// that wait for an earlier one (Order): one bad request does not close the inbox. When that one has ended, the next
+	// one of its order counts from its acceptance. While the service cannot be reached, requests whose delivery was
+	// tried count from their acceptance, too, and not from their time.
 	//
 	// Default: no bound. An inbox is there to accept requests while the service is down, and senders of webhooks give up, or
 	// switch the webhook off, when they are refused. Set it for requests that are worth nothing when they are late, or

@@ -14,8 +14,8 @@ import (
 )
 
 // The power of the database is cut at each point of a service's work, on a route whose claims do not wait for the disk.
-// Before COMMIT claim and work are gone, the key is free, and the request runs again; after it both are there. A service
-// that goes on with its lost claim cannot complete. If it dies too, the proxy sends the request again.
+// Before COMMIT claim and work are gone, the key is free, and the request runs again; after it both are there. A
+// service that goes on with its lost claim cannot complete. If it dies too, the proxy sends the request again.
 //
 // Seen to fail with mayBeLost false: no claim was lost.
 func TestPowerCutsWithAsyncClaims(t *testing.T) {

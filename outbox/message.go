@@ -73,9 +73,9 @@ type Delivery struct {
 var (
 	// ErrInvalidMessage is returned when a field of the message exceeds its limits. Nothing was written.
 	ErrInvalidMessage = errors.New("outbox: invalid message")
-	// ErrReadOnly is returned by methods of an Outbox if PostgreSQL takes no writes, because the connection has reached a
-	// standby, or default_transaction_read_only is on. Nothing was written. The connection is not used again, so that a
-	// later call may reach another server.
+	// ErrReadOnly is returned by methods of an Outbox if PostgreSQL takes no writes, because the connection has reached
+	// a standby, or default_transaction_read_only is on. Nothing was written. The connection is not used again, so that
+	// a later call may reach another server.
 	ErrReadOnly = errors.New("outbox: the database is read-only: it is a standby, or default_transaction_read_only is on; name " +
 		"all hosts and target_session_attrs=read-write in its URL")
 	// ErrKeyTaken is returned when a different message has the same key. Nothing was written; roll the transaction

@@ -21,8 +21,8 @@ type Outbox struct {
 	keys        AEAD
 	decryptOnly bool
 	secret      []byte
-	// writing is held by what writes to SQLite, which lets one transaction do so at a time; nil on servers. Waiting for it
-	// ends at once, while SQLite's own waiting sleeps, for up to 100 ms at a time.
+	// writing is held by what writes to SQLite, which lets one transaction do so at a time; nil on servers. Waiting for
+	// it ends at once, while SQLite's own waiting sleeps, for up to 100 ms at a time.
 	writing chan struct{}
 }
 
@@ -160,12 +160,12 @@ func (b *Outbox) finish(ctx context.Context, conn *sql.Conn, text string) {
 	}
 }
 
-// synchronousFull is the value of SQLite's synchronous with which it syncs the disk at each commit; so does it with higher
-// ones.
+// synchronousFull is the value of SQLite's synchronous with which it syncs the disk at each commit; so does it with
+// higher ones.
 const synchronousFull = 2
 
-// relax has SQLite not sync the disk at the commits of a connection until restore is called. Only a write-ahead log stays
-// whole then in a power cut: its next sync is one of all that was written before.
+// relax has SQLite not sync the disk at the commits of a connection until restore is called. Only a write-ahead log
+// stays whole then in a power cut: its next sync is one of all that was written before.
 func (b *Outbox) relax(ctx context.Context, conn *sql.Conn) (restore func(), err error) {
 	var journal string
 	var level int

@@ -77,9 +77,9 @@ type Status struct {
 // known nothing is written. It returns the state of each, in the order of entries, and says which key another message
 // has. Of several entries with one key, the first counts.
 //
-// Put may be repeated. The error is ErrInvalidMessage if an entry exceeds a limit, and ErrReadOnly if the database takes no
-// writes; then nothing was written. Any other error comes from the database. After it, messages may have been saved or not, as after any COMMIT without an answer:
-// repeat the call.
+// Put may be repeated. The error is ErrInvalidMessage if an entry exceeds a limit, and ErrReadOnly if the database
+// takes no writes; then nothing was written. Any other error comes from the database. After it, messages may have been
+// saved or not, as after any COMMIT without an answer: repeat the call.
 func (b *Outbox) Put(ctx context.Context, entries ...Entry) ([]Status, error) {
 	rows, err := b.rowsOf(entries)
 	if err != nil {
@@ -239,8 +239,8 @@ func (b *Outbox) insert(ctx context.Context, rows []putRow) (saved map[string]bo
 	return saved, err
 }
 
-// needsTx reports whether a statement on its own fails where inTx may not: because transactions are SERIALIZABLE by default,
-// or because of a connection that inTx throws away.
+// needsTx reports whether a statement on its own fails where inTx may not: because transactions are SERIALIZABLE by
+// default, or because of a connection that inTx throws away.
 func needsTx(err error) bool {
 	state := sqlState(err)
 	return state == serializationFailure || state == readOnlyTransaction

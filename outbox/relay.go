@@ -51,9 +51,9 @@ type RelayOptions struct {
 	Retention time.Duration
 	// SweepEvery is the time between two sweeps, which delete messages past their retention. Default 1 minute.
 	SweepEvery time.Duration
-	// AsyncMarks lets a power cut undo what the relay has noted last of messages, such as that they were sent: they are sent
-	// again then. On SQLite with a write-ahead log, that is on disk with the next transaction that is synced, and costs no
-	// sync of its own; elsewhere it changes nothing. It is for sinks that know what they were sent before.
+	// AsyncMarks lets a power cut undo what the relay has noted last of messages, such as that they were sent: they are
+	// sent again then. On SQLite with a write-ahead log, that is on disk with the next transaction that is synced, and
+	// costs no sync of its own; elsewhere it changes nothing. It is for sinks that know what they were sent before.
 	AsyncMarks bool
 	// Circuit is shared by relays with a Sink made by Each that send to the same receiver, so that while it cannot be
 	// reached one message at a time of all of them tries it. Default: the relay has its own.

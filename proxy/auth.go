@@ -78,7 +78,7 @@ func (a *authorizer) ask(r *http.Request, options *httpsafe.Options) *authRefusa
 	if a == nil {
 		return nil
 	}
-	unavailable := func(w http.ResponseWriter) { options.WriteProblem(w, problem(AuthUnavailable)) }
+	unavailable := func(w http.ResponseWriter) { writeProblem(options, w, AuthUnavailable) }
 	ctx, stop := context.WithTimeout(r.Context(), a.timeout)
 	defer stop()
 	res, err := a.client.Do(a.question(ctx, r))

@@ -109,8 +109,8 @@ func (f *forwarder) rewrite(p *httputil.ProxyRequest) {
 const largestCopied = 4 << 10
 
 // sendInOneWrite gives the upstream's request a copy of a small body that is in memory already. net/http writes a header
-// by itself, and the body after it, unless the body has one of the types that it knows to be in memory. The copy belongs
-// to the Transport, which may read it after the handler has returned.
+// by itself, and the body after it, unless the body has one of the types that it knows to be in memory. The copy
+// belongs to the Transport, which may read it after the handler has returned.
 func sendInOneWrite(p *httputil.ProxyRequest) {
 	inMemory, ok := p.In.Body.(interface{ Len() int })
 	if !ok || p.In.ContentLength != int64(inMemory.Len()) || p.In.ContentLength > largestCopied {

@@ -86,6 +86,21 @@ func problem(slug httpsafe.Slug) httpsafe.Problem {
 	return problems[slices.IndexFunc(problems, func(p httpsafe.Problem) bool { return p.Slug == slug })]
 }
 
+// writeProblem answers with the problem for a slug. Options take two kilobytes. If this were inlined, the functions
+// that call it would have room for a copy on their stacks, also while their requests wait.
+//
+//go:noinline
+func writeProblem(o *httpsafe.Options, w http.ResponseWriter, slug httpsafe.Slug) {
+	o.WriteProblem(w, problem(slug))
+}
+
+// refuseDelivery is httpsafe.RefuseDelivery, likewise.
+//
+//go:noinline
+func refuseDelivery(o *httpsafe.Options, w http.ResponseWriter, r *http.Request) {
+	httpsafe.RefuseDelivery(w, r, *o)
+}
+
 // slowBody is the problem of a request without a key whose body was not sent in time. The upstream has received a
 // part of it, so its effect is unknown.
 func slowBody() httpsafe.Problem {

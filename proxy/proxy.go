@@ -154,9 +154,9 @@ func (p *generation) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case r.Method == http.MethodConnect:
-		p.options.WriteProblem(w, problem(MethodRefused))
+		writeProblem(&p.options, w, MethodRefused)
 	case !hasPath(r):
-		p.options.WriteProblem(w, problem(TargetRefused))
+		writeProblem(&p.options, w, TargetRefused)
 	case strings.HasPrefix(r.URL.Path, wellKnown) && p.servePage(w, r):
 	case p.keyStatus != nil && isKeyStatus(r):
 		p.serveBounded(w, r, &p.admission.reads, p.keyStatus)
@@ -182,7 +182,7 @@ func (p *generation) serveBounded(w http.ResponseWriter, r *http.Request, slots 
 	defer p.admission.leave(h)
 	if !p.admission.enter(h, slots) {
 		h.bodyWithin(restOfBody, true)
-		p.options.WriteProblem(h, problem(Overloaded))
+		writeProblem(&p.options, h, Overloaded)
 		p.leave()
 		return
 	}

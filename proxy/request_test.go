@@ -343,8 +343,8 @@ func (c writeCounter) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// A body that was read for its fingerprint goes to the upstream together with the header. A large one is not copied, and
-// one that is read from the client follows the header, because the client may not have sent it yet.
+// A body that was read for its fingerprint goes to the upstream together with the header. A large one is not copied,
+// and one that is read from the client follows the header, because the client may not have sent it yet.
 //
 // Seen to fail with sendInOneWrite taken out of rewrite.
 func TestASmallBodyIsSentInOneWrite(t *testing.T) {

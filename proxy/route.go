@@ -205,7 +205,7 @@ func (h *routeHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	hold.bodyWithin(h.bodyTimeout, keyed && !observed)
 	switch {
 	case delivered && h.options.Inbox == nil:
-		httpsafe.RefuseDelivery(w, r, h.options)
+		refuseDelivery(&h.options, w, r)
 	case observed:
 		h.observed.ServeHTTP(w, r)
 	case h.noGuards:

@@ -41,6 +41,17 @@ func (s Samples) Times(factor float64) Samples {
 	return product
 }
 
+// Medians returns the medians of n parts of equal length, in order: neighbours among thousands of samples disturb each
+// other, so that all of them together would have a spread that is too narrow.
+func (s Samples) Medians(n int) (medians Samples) {
+	for i := range n {
+		if part := s[i*len(s)/n : (i+1)*len(s)/n]; len(part) > 0 {
+			medians = append(medians, part.Median())
+		}
+	}
+	return medians
+}
+
 // confidence is the least probability with which the spread contains the median of all possible repetitions. Five
 // repetitions are enough for it, and their spread is from the smallest to the largest.
 const confidence = 0.9
@@ -73,6 +84,20 @@ type Figure struct {
 	Target  *Target `json:"target,omitempty"`
 	// Aside explains the figure: absolute values, counts.
 	Aside string `json:"aside,omitempty"`
+	// Points are what plots show of the measurement.
+	Points []Point `json:"points,omitempty"`
+}
+
+// Point is a value in a plot: one of a series, at a place on the horizontal axis.
+type Point struct {
+	// Plot is the name of the plot: see package plots.
+	Plot string `json:"plot"`
+	// Series is the name in the legend.
+	Series string `json:"series"`
+	// X is the number of callers or records, or a percentile.
+	X float64 `json:"x"`
+	// Samples hold one value per repetition.
+	Samples Samples `json:"samples"`
 }
 
 // New returns a figure without a target.
@@ -103,6 +128,14 @@ func (f Figure) Note(format string, args ...any) Figure {
 		f.Aside += "; "
 	}
 	f.Aside += fmt.Sprintf(format, args...)
+	return f
+}
+
+// Plotted returns the figure with a point for a plot. Without samples there is none: the side was left out.
+func (f Figure) Plotted(plot, series string, x float64, s Samples) Figure {
+	if len(s) > 0 {
+		f.Points = append(slices.Clone(f.Points), Point{Plot: plot, Series: series, X: x, Samples: s})
+	}
 	return f
 }
 
@@ -176,6 +209,15 @@ func (f Figure) SpreadText() string {
 	}
 	lo, hi := f.Samples.Spread()
 	return f.text(lo) + "–" + f.text(hi)
+}
+
+// String formats the median and, if there is more than one sample, the spread.
+func (p Point) String() string {
+	f := Figure{Samples: p.Samples}
+	if spread := f.SpreadText(); spread != "" {
+		return f.MedianText() + " (" + spread + ")"
+	}
+	return f.MedianText()
 }
 
 func (f Figure) text(v float64) string {

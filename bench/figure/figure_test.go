@@ -1,6 +1,7 @@
 package figure_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -78,5 +79,16 @@ func TestQuantile(t *testing.T) {
 		if got := samples.Quantile(share); got != want {
 			t.Errorf("share %v: got %v, want %v", share, got, want)
 		}
+	}
+}
+
+// Seen to fail with each part beginning at the first sample.
+func TestMediansOfParts(t *testing.T) {
+	got := figure.Samples{1, 2, 3, 10, 20, 30, 5}.Medians(3)
+	if want := (figure.Samples{1.5, 6.5, 20}); !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", []float64(got), []float64(want))
+	}
+	if got := (figure.Samples{7}).Medians(20); !slices.Equal(got, figure.Samples{7}) {
+		t.Errorf("of one sample: %v", []float64(got))
 	}
 }

@@ -73,8 +73,8 @@ func Run(t Target, k Keys, connections int, d time.Duration, count int) (Result,
 }
 
 // RunAt sends perSecond requests a second over connections until d has passed, whether or not earlier ones were
-// answered: a request waits for a connection if all are busy. The duration of each counts from when it was planned to be
-// sent, so that this wait is part of it. RunAt returns an error if any answer is not 2xx.
+// answered: a request waits for a connection if all are busy. The duration of each counts from when it was planned to
+// be sent, so that this wait is part of it. RunAt returns an error if any answer is not 2xx.
 func RunAt(t Target, k Keys, connections int, d time.Duration, perSecond float64) (Result, error) {
 	type request struct {
 		n       int

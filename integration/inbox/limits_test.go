@@ -48,8 +48,9 @@ func TestOneCaller(t *testing.T) {
 
 // While the oldest request that waits for its first delivery is too old, new ones are refused before anything is written.
 // One that was tried and failed, that waits for its time, or that waits behind a dead letter does not count; one whose
-// service could not be reached does, from its acceptance, and so does one whose predecessor has ended. Seen to fail with the lag not looked at in refuse, and on SQLite
-// with the tries and the order left out of lag.sql, and with each of its two times for all.
+// service could not be reached does, from its acceptance, and so does one whose predecessor has ended. Seen to fail
+// with the lag not looked at in refuse, and on SQLite with the tries and the order left out of lag.sql, and with each
+// of its two times for all.
 func TestMaxLag(t *testing.T) {
 	everywhere(t, func(k *kit) {
 		k.options.MaxLag, k.options.MaxSchedule, k.options.Order = time.Hour, 10*time.Hour, httpsafe.TagPlace{Pointer: "/order"}

@@ -13,9 +13,9 @@ import (
 )
 
 // While the database takes no writes, requests get 503 and are told to retry with the same key, and nothing of them is
-// saved; a delivery that has ended cannot be marked. Once it takes writes again, both go on with the connections that are
-// there, and each request has run once. Seen to fail on PostgreSQL with READ WRITE in begin.sql, which wrote nevertheless:
-// an administrator who has set default_transaction_read_only for a switchover would lose that.
+// saved; a delivery that has ended cannot be marked. Once it takes writes again, both go on with the connections that
+// are there, and each request has run once. Seen to fail on PostgreSQL with READ WRITE in begin.sql, which wrote
+// nevertheless: an administrator who has set default_transaction_read_only for a switchover would lose that.
 func TestReadOnlyDatabase(t *testing.T) {
 	t.Parallel()
 	t.Run("PostgreSQL", func(t *testing.T) {

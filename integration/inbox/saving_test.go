@@ -160,9 +160,9 @@ func (s *signalling) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// On SQLite a request is synced to disk before it is acknowledged. What deliveries note of it is not: the next transaction
-// that is synced takes it along, and what a power cut undoes is delivered again and answered from its key. Seen to fail
-// with AsyncMarks left out of Run, and with restore not called.
+// On SQLite a request is synced to disk before it is acknowledged. What deliveries note of it is not: the next
+// transaction that is synced takes it along, and what a power cut undoes is delivered again and answered from its key.
+// Seen to fail with AsyncMarks left out of Run, and with restore not called.
 func TestSyncsOfSQLite(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, outbox.SQLite)

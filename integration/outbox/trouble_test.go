@@ -122,8 +122,9 @@ func TestErrorsThatTheDatabaseCannotHold(t *testing.T) {
 	}
 }
 
-// Where transactions are read-only by default, as an administrator sets it for a switchover, relays and Put write nothing.
-// On PostgreSQL the error says so, and the connection is not used again. Seen to fail with READ WRITE in begin.sql.
+// Where transactions are read-only by default, as an administrator sets it for a switchover, relays and Put write
+// nothing. On PostgreSQL the error says so, and the connection is not used again. Seen to fail with READ WRITE in
+// begin.sql.
 func TestReadOnlyByDefault(t *testing.T) {
 	onServers(t, func(k *kit) {
 		k.save(outbox.Message{Key: "k"})

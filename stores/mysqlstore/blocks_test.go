@@ -331,9 +331,9 @@ func TestPagesOfSearches(t *testing.T) {
 	}
 }
 
-// A scope that a few records of each block have is found without reading more blocks than a page needs. Seen to fail with
-// len(found) >= p.Limit left out of findInBlocks, and with a subquery of find_blocks.sql for the end of each block, which reads
-// all blocks: 1,741 and 653 rows.
+// A scope that a few records of each block have is found without reading more blocks than a page needs. Seen to fail
+// with len(found) >= p.Limit left out of findInBlocks, and with a subquery of find_blocks.sql for the end of each
+// block, which reads all blocks: 1,741 and 653 rows.
 func TestSearchStopsAtAPage(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)

@@ -12,8 +12,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/testing/servers"
 )
 
-// readOnly expects that errors of a server which became read-only say what to do, also if the driver closes connections to
-// it, and that a Store goes on after that. Seen to fail with ErrConnDone left out of advise.
+// readOnly expects that errors of a server which became read-only say what to do, also if the driver closes connections
+// to it, and that a Store goes on after that. Seen to fail with ErrConnDone left out of advise.
 func readOnly(t *testing.T, server *servers.MariaDB, owner *Store) {
 	t.Helper()
 	role, app := stranger(t, server.DSN(owner.options.Database))

@@ -18,8 +18,8 @@ const (
 // pageSize is SQLite's default. A file whose pages are larger has more space than is counted.
 const pageSize = 4096
 
-// checkSpace returns retrysafe.ErrStoreFull if a new key would take the reserve. It asks the system once for all claims of
-// a transaction, because what they write reaches the disk with the commit.
+// checkSpace returns retrysafe.ErrStoreFull if a new key would take the reserve. It asks the system once for all claims
+// of a transaction, because what they write reaches the disk with the commit.
 func (s *writeTx) checkSpace() error {
 	if !s.spaceKnown {
 		s.spaceErr, s.spaceKnown = s.readSpace(), true

@@ -1,6 +1,6 @@
-// Package hops has the reverse proxies that users put before an API: nginx, HAProxy and Caddy, each in Debian's version.
-// All of them keep connections to the upstream, write no access log, and otherwise do what they do by default: nginx, for
-// example, reads a whole request before it sends it.
+// Package hops has the reverse proxies that users put before an API: nginx, HAProxy and Caddy, each in Debian's
+// version. All of them keep connections to the upstream, write no access log, and otherwise do what they do by default:
+// nginx, for example, reads a whole request before it sends it.
 package hops
 
 import (
@@ -22,8 +22,8 @@ const (
 func Names() []string { return []string{Nginx, HAProxy, Caddy} }
 
 // The configurations, with ADDR, UPSTREAM (both are host and port) and DIR replaced. Limits on how many requests a
-// connection may serve, and on how many unused connections are kept, are raised above what the load needs. nginx's workers
-// stay root, if root runs the benchmark, because DIR is closed to others.
+// connection may serve, and on how many unused connections are kept, are raised above what the load needs. nginx's
+// workers stay root, if root runs the benchmark, because DIR is closed to others.
 const (
 	nginxConf = `
 daemon off;

@@ -32,6 +32,15 @@ func Redis(c rueidis.Client) peers.Peer {
 	})
 }
 
+// RedisSets returns a peer that sets fresh keys to values of so many bytes.
+func RedisSets(c rueidis.Client, bytes int) peers.Peer {
+	value := strings.Repeat("x", bytes)
+	return peers.Each(func(ctx context.Context) error {
+		_, _, id := newKey()
+		return c.Do(ctx, c.B().Set().Key("set:"+string(id)).Value(value).Ex(peers.Keep).Build()).Error()
+	})
+}
+
 // RedisBenchmark runs SET with redis-benchmark, which comes with redis-cli.
 type RedisBenchmark struct {
 	Address string

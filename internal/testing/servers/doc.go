@@ -16,6 +16,7 @@
 //	sentinel := servers.StartRedisSentinel(t, servers.RedisSentinelOptions{})
 //	dynamodb := servers.StartDynalite(t, servers.DynaliteOptions{})
 //	stripe := servers.StartStripeMock(t)
+//	nginx := servers.StartNginx(t, servers.NginxOptions{Server: "location / { return 200; }"})
 //
 // A test package whose tests share one server declares a variable of type [SharedPostgres], [SharedMariaDB],
 // [SharedRedis], [SharedNATS] or [SharedDynalite] and calls its Get; it needs no TestMain. [LaunchPostgres] and its
@@ -36,8 +37,8 @@
 //
 //   - instance.go, ready.go, process.go, folder.go, port.go, account.go, template.go, watchdog.sh: what all servers have
 //   - shared.go: one server for all tests of a test binary
-//   - postgres*.go, pgbouncer.go, mariadb*.go, rabbitmq.go, nats*.go, redis*.go, sqs.go, dynalite.go, stripemock.go: one
-//     kind of server each
+//   - postgres*.go, pgbouncer.go, mariadb*.go, rabbitmq.go, nats*.go, redis*.go, sqs.go, dynalite.go, stripemock.go,
+//     nginx.go: one kind of server each
 //   - install.go, programs.go, build.go, install.sh: finding, installing and building programs; checkout.go: those of
 //     this repository
 //   - faketime.go, languages.go, promtool.go: programs that tests run besides servers

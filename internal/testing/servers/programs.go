@@ -44,6 +44,8 @@ var (
 	mariadbInstall = program{name: "mariadb-install-db", pkg: "mariadb-server"}
 	mariadbClient  = program{name: "mariadb", pkg: "mariadb-client"}
 
+	nginx = program{name: "nginx", paths: []string{"/usr/sbin/nginx"}, pkg: "nginx"}
+
 	promtool       = program{name: "promtool", paths: []string{"/usr/bin/promtool"}, pkg: "prometheus"}
 	systemdAnalyze = program{name: "systemd-analyze", paths: []string{"/usr/bin/systemd-analyze"}, pkg: "systemd"}
 	ps             = program{name: "ps", pkg: "procps"}
@@ -57,7 +59,6 @@ var (
 	chromium  = program{name: "chromium", pkg: "chromium"}
 
 	// What only bench needs.
-	nginx   = program{name: "nginx", paths: []string{"/usr/sbin/nginx"}, pkg: "nginx"}
 	haproxy = program{name: "haproxy", paths: []string{"/usr/sbin/haproxy"}, pkg: "haproxy"}
 	caddy   = program{name: "caddy", paths: []string{"/usr/bin/caddy"}, pkg: "caddy"}
 
@@ -84,7 +85,7 @@ var (
 func allPrograms() []program {
 	return []program{
 		initdb, psql, pgbouncer, rabbitmq, epmd, redisServer, redisSentinel, valkeyServer, redisCLI, mariadb, mariadbInstall,
-		mariadbClient, faketime, promtool, systemdAnalyze, ps, ipCommand, nsenter, npm, curl, python, node, chromium,
+		mariadbClient, faketime, nginx, promtool, systemdAnalyze, ps, ipCommand, nsenter, npm, curl, python, node, chromium,
 		pythonWith("psycopg"), pythonWith("psycopg2"), pythonWith("build", "hatchling", "ensurepip", "mypy"),
 		pythonWith("django", "flask", "fastapi", "sqlalchemy", "uvicorn", "waitress", "psycopg_pool"),
 	}

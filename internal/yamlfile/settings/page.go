@@ -5,27 +5,32 @@ import (
 	"strings"
 )
 
-// Insert returns the Markdown of a page with the list of the entries between two of its lines, in place of what stands
-// there. The lines are, for the mark "fields",
+// Insert returns the Markdown of a page with the list of the entries between two of its lines: see Replace. The error
+// says that the page has no such lines, or which field has no comment.
+func Insert(page, mark string, entries []Entry) (string, error) {
+	var b strings.Builder
+	if err := list(&b, entries, ""); err != nil {
+		return "", err
+	}
+	return Replace(page, mark, b.String())
+}
+
+// Replace returns the Markdown of a page with a text between two of its lines, in place of what stands there. The lines
+// are, for the mark "fields",
 //
 //	<!-- fields: written by go test ./config -write -->
 //
 //	<!-- end of fields -->
 //
-// of which the first may say anything after the colon. The error says that the page has no such lines, or which field
-// has no comment.
-func Insert(page, mark string, entries []Entry) (string, error) {
+// of which the first may say anything after the colon. The error says that the page has no such lines.
+func Replace(page, mark, text string) (string, error) {
 	before, rest, ok := strings.Cut(page, "<!-- "+mark+": ")
 	note, rest, closed := strings.Cut(rest, " -->\n")
 	_, after, ended := strings.Cut(rest, "\n<!-- end of "+mark+" -->")
 	if !ok || !closed || !ended {
 		return "", fmt.Errorf("the page has no lines <!-- %[1]s: … --> and <!-- end of %[1]s -->", mark)
 	}
-	var b strings.Builder
-	if err := list(&b, entries, ""); err != nil {
-		return "", err
-	}
-	return before + "<!-- " + mark + ": " + note + " -->\n\n" + b.String() + "\n<!-- end of " + mark + " -->" + after, nil
+	return before + "<!-- " + mark + ": " + note + " -->\n\n" + text + "\n<!-- end of " + mark + " -->" + after, nil
 }
 
 // list writes a list of entries.

@@ -397,8 +397,8 @@ func TestSecretsOfSenders(t *testing.T) {
 	}
 }
 
-// There is no limit for each caller where all requests have one, unless one is written: the route's is what counts. Seen to
-// fail with each half of isOneCaller left out, and with what is written not looked at.
+// There is no limit for each caller where all requests have one, unless one is written: the route's is what counts.
+// Seen to fail with each half of isOneCaller left out, and with what is written not looked at.
 func TestRoutesWithOneCaller(t *testing.T) {
 	const routes = `
 routes:

@@ -191,8 +191,8 @@ type Deliver struct {
 	KeepHeaders Setting[[]string] `yaml:"keep_headers" form:"field name" sets:"KeepHeaders"`
 	// MaxWaiting is how many requests of the route may wait; what comes beyond gets 503.
 	MaxWaiting Setting[int] `yaml:"max_waiting" default:"100000" sets:"MaxWaiting"`
-	// MaxPerCaller is how many requests of one caller may wait; what comes beyond gets 429. Default: 10,000; no limit if all
-	// requests of the route have one caller, as with `verify` and with `scope: none`.
+	// MaxPerCaller is how many requests of one caller may wait; what comes beyond gets 429. Default: 10,000; no limit
+	// if all requests of the route have one caller, as with `verify` and with `scope: none`.
 	MaxPerCaller Setting[int] `yaml:"max_per_caller" sets:"MaxPerCaller"`
 	// MaxBytes is how many bytes of bodies and headers may wait; what comes beyond gets 503.
 	MaxBytes Setting[int64] `yaml:"max_bytes" default:"1GiB" sets:"MaxBytes"`

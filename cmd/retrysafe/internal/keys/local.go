@@ -63,8 +63,8 @@ func Unknown(ctx context.Context, store retrysafe.Inspector) (n int64, err error
 // Unfinished are the numbers of pending records: of those whose lease ran out, and of those in flight.
 type Unfinished struct{ Unknown, Uncommitted, InFlight int64 }
 
-// CountUnfinished counts the pending records of a store, without those whose FirstFence is the fence before or a later one;
-// 0 counts all. It lists them, which takes far less time than Stats if few of many records are pending.
+// CountUnfinished counts the pending records of a store, without those whose FirstFence is the fence before or a later
+// one; 0 counts all. It lists them, which takes far less time than Stats if few of many records are pending.
 func CountUnfinished(ctx context.Context, store retrysafe.Inspector, before int64) (u Unfinished, err error) {
 	for p := (retrysafe.ListParams{State: retrysafe.Pending, Before: before, Limit: pageSize}); ; {
 		found, err := store.List(ctx, p)

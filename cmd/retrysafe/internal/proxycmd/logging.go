@@ -169,11 +169,11 @@ func logRisks(ctx context.Context, log *slog.Logger, store retrysafe.Store) {
 }
 
 // unfinished returns a function that counts the keys which killed processes have left unfinished, and logs the numbers.
-// In a store that only this process uses, keys with a running lease are left over too; in a shared store, another process
-// may be working on them.
+// In a store that only this process uses, keys with a running lease are left over too; in a shared store, another
+// process may be working on them.
 //
-// Requests need not wait for the function, which takes longer than the rest of the start if the store is large: it leaves
-// out keys that were claimed after this call.
+// Requests need not wait for the function, which takes longer than the rest of the start if the store is large: it
+// leaves out keys that were claimed after this call.
 func unfinished(ctx context.Context, log *slog.Logger, store retrysafe.Store, ref store.Ref) (count func()) {
 	inspector, ok := indexed(store)
 	if !ok {

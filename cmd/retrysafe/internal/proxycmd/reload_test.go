@@ -148,8 +148,8 @@ func TestAReloadKeepsTheSecretOfTheUpstreamKey(t *testing.T) {
 
 // A reload that gives requests other keys says so, by route; one that leaves them as they are says nothing.
 //
-// Seen to fail with ScopeVersion, VerifyFunc and KeySource taken out of madeOf one after the other, with the comparison of
-// scopes taken out of warnOfOtherKeys, and with a header in place of a member of the body taken for another key.
+// Seen to fail with ScopeVersion, VerifyFunc and KeySource taken out of madeOf one after the other, with the comparison
+// of scopes taken out of warnOfOtherKeys, and with a header in place of a member of the body taken for another key.
 func TestAReloadSaysWhoseKeysHaveChanged(t *testing.T) {
 	t.Parallel()
 	up := clitest.NewAPI(t)

@@ -25,8 +25,8 @@ const (
 	// spareConnections are left for sweeping and looking while all of these are busy, unless the URL has pool_max_conns.
 	spareConnections = 4
 	defaultSchema    = "retrysafe"
-	// readOnlyTransaction is the SQLSTATE of a server that takes no writes, such as a standby after a failover. A connection
-	// that has got it is not used again.
+	// readOnlyTransaction is the SQLSTATE of a server that takes no writes, such as a standby after a failover. A
+	// connection that has got it is not used again.
 	readOnlyTransaction = "25006"
 )
 

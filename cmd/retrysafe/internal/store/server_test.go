@@ -126,8 +126,8 @@ func TestSentinelPassword(t *testing.T) {
 	}
 }
 
-// A connection to a server that takes no writes, as an old primary after a failover, is not used again. Seen to fail with
-// OnPgError left as it was.
+// A connection to a server that takes no writes, as an old primary after a failover, is not used again. Seen to fail
+// with OnPgError left as it was.
 func TestReadOnlyServersAreLeft(t *testing.T) {
 	pg := servers.StartPostgres(t, servers.PostgresOptions{})
 	r, err := Parse(pg.Database(t) + "&pool_max_conns=1")
