@@ -3,6 +3,7 @@ package model
 import (
 	"encoding/binary"
 	"iter"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -163,8 +164,8 @@ type tour struct {
 }
 
 type via struct {
-	search, from int
-	by           edge
+	search, from, steps int
+	by                  edge
 }
 
 // newTour returns a tour that takes the edges of each world in a random order.
@@ -182,9 +183,9 @@ func newTour(random *rand.Rand, edges [][]edge) *tour {
 // trace returns a trace over edges that were not taken. It is empty once all were.
 func (g *tour) trace() (trace []Action) {
 	const far = 12 // steps: then a new key is nearer
-	for at := 0; ; {
-		way, ok := g.toMissing(at)
-		if !ok || len(trace) > 0 && len(way) > far {
+	for at, most := 0, math.MaxInt; ; most = far {
+		way, ok := g.toMissing(at, most)
+		if !ok {
 			return trace
 		}
 		for _, e := range way {
@@ -196,8 +197,8 @@ func (g *tour) trace() (trace []Action) {
 	}
 }
 
-// toMissing returns the shortest way from a world to one with an edge that was not taken.
-func (g *tour) toMissing(from int) (way []edge, ok bool) {
+// toMissing returns the shortest way from a world to one with an edge that was not taken, of so many steps at most.
+func (g *tour) toMissing(from, most int) (way []edge, ok bool) {
 	g.search++
 	g.came[from] = via{search: g.search, from: -1}
 	for queue := []int{from}; len(queue) > 0; queue = queue[1:] {
@@ -209,9 +210,12 @@ func (g *tour) toMissing(from int) (way []edge, ok bool) {
 			slices.Reverse(way)
 			return way, true
 		}
+		if g.came[at].steps == most {
+			break
+		}
 		for _, e := range g.edges[at] {
 			if g.came[e.to].search < g.search {
-				g.came[e.to] = via{g.search, at, e}
+				g.came[e.to] = via{g.search, at, g.came[at].steps + 1, e}
 				queue = append(queue, e.to)
 			}
 		}
