@@ -69,7 +69,7 @@ var layers = []layer{
 		".", "client", "rpcsafe", "outbox", "queuesafe", "internal/storestats",
 	}, thirdParty: true},
 
-	{folder: "stores/storetest/...", may: []string{".", "stores/memstore"}},
+	{folder: "stores/storetest/...", may: []string{".", "internal/model", "stores/memstore"}},
 	{folder: "stores/cryptstore/...", may: []string{".", "internal/sealed"}, thirdParty: true},
 	{folder: "stores/memstore/...", may: []string{".", "internal/storekit"}},
 	{folder: "stores/...", may: []string{".", "internal/elapsed", "internal/storekit"}, thirdParty: true},
@@ -88,6 +88,7 @@ var layers = []layer{
 	}, thirdParty: true},
 	{folder: "probe/...", thirdParty: true},
 
+	{folder: "internal/model", may: []string{"."}},
 	{folder: "internal/storekit", may: []string{"."}},
 	{folder: "internal/tagplace", may: []string{"."}},
 	{folder: "internal/storestats", may: []string{"."}},

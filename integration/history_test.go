@@ -52,7 +52,7 @@ func TestCheckerCatchesBrokenStores(t *testing.T) {
 }
 
 func check(history []porcupine.Operation) porcupine.CheckResult {
-	return porcupine.CheckOperationsTimeout(model(), history, time.Minute)
+	return porcupine.CheckOperationsTimeout(linearizable(), history, time.Minute)
 }
 
 // record lets clients make random concurrent calls with a few keys of this seed, and returns the history.

@@ -14,6 +14,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/testing/soak"
 	"github.com/retrysafe/retrysafe/internal/testing/torture"
+	"github.com/retrysafe/retrysafe/stores/storetest"
 )
 
 func TestMain(m *testing.M) { torture.Main(m, tortured(), withServersTime()) }
@@ -22,6 +23,22 @@ func TestMain(m *testing.M) { torture.Main(m, tortured(), withServersTime()) }
 func TestSoakTorture(t *testing.T) { tortured().Torture(t, soak.Times(t, 10)) }
 func TestSoakRace(t *testing.T)    { tortured().Race(t, soak.Times(t, 96)) }
 func TestSoakMutants(t *testing.T) { tortured().SeesMutants(t, soak.Times(t, 1)) }
+
+// The traces of the model see what breaks the protocol. What they cannot see is for Torture and Race.
+func TestSoakTracesSeeMutants(t *testing.T) {
+	t.Parallel()
+	torture.TracesSee(t, soak.Times(t, 1), storetest.Harness{
+		Open: func(t *testing.T) retrysafe.Store { return openTest(t) },
+		Age:  func(t *testing.T, s retrysafe.Store, d time.Duration) { age(t, s.(*Store), d) },
+	}, torture.Names(mutations()), map[string]string{
+		"claim of what has changed": "it takes calls at the same time",
+		"expiry too early":          "it is wrong by two seconds",
+	}, func(s retrysafe.Store, mutant string) (retrysafe.Store, error) {
+		broken := s.(*Store)
+		broken.client = &mutated{broken.client, mutations()[mutant]}
+		return broken, nil
+	})
+}
 
 // tortured is this store on the shared server. Its processes take the time from this machine, and leases are not
 // lengthened, so that leases of a fraction of a second can be tested exactly. A fence is the time before the request of

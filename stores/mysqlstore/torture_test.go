@@ -15,6 +15,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/testing/soak"
 	"github.com/retrysafe/retrysafe/internal/testing/torture"
+	"github.com/retrysafe/retrysafe/stores/storetest"
 )
 
 func TestMain(m *testing.M) {
@@ -31,6 +32,20 @@ func TestSoakTortureWithWrongClocks(t *testing.T) {
 }
 func TestSoakRace(t *testing.T)    { tortured().Race(t, soak.Times(t, 320)) }
 func TestSoakMutants(t *testing.T) { tortured().SeesMutants(t, soak.Times(t, 1)) }
+
+// The traces of the model see what breaks the protocol. What they cannot see is for Torture and Race.
+func TestSoakTracesSeeMutants(t *testing.T) {
+	t.Parallel()
+	torture.TracesSee(t, soak.Times(t, 1), storetest.Harness{
+		Open: func(t *testing.T) retrysafe.Store { return openTest(t) },
+		Age:  func(t *testing.T, s retrysafe.Store, d time.Duration) { age(t, s.(*Store), d) },
+	}, torture.Names(mutations()), map[string]string{
+		"time of a claim too late": "it is wrong by a second or less",
+		"rows not locked":          "it takes calls at the same time",
+	}, func(s retrysafe.Store, mutant string) (retrysafe.Store, error) {
+		return mutations()[mutant](s.(*Store))
+	})
+}
 
 func tortured() torture.Subject {
 	return torture.Subject{

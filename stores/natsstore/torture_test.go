@@ -13,6 +13,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/testing/soak"
 	"github.com/retrysafe/retrysafe/internal/testing/torture"
+	"github.com/retrysafe/retrysafe/stores/storetest"
 )
 
 // TestMain runs more tests concurrently than there are processors, because those of clusters mostly wait for elections.
@@ -34,6 +35,19 @@ func TestSoakTortureWithWrongClocks(t *testing.T) {
 
 func TestSoakRace(t *testing.T)    { tortured().Race(t, soak.Times(t, 320)) }
 func TestSoakMutants(t *testing.T) { tortured().SeesMutants(t, soak.Times(t, 1)) }
+
+// The traces of the model see what breaks the protocol. What they cannot see is for Torture and Race.
+func TestSoakTracesSeeMutants(t *testing.T) {
+	t.Parallel()
+	torture.TracesSee(t, soak.Times(t, 1), storetest.Harness{
+		Open: func(t *testing.T) retrysafe.Store { return openTest(t) },
+		Age:  func(t *testing.T, s retrysafe.Store, d time.Duration) { age(t, s.(*Store), d) },
+	}, torture.Names(mutations()), map[string]string{
+		"writes without a condition": "it takes calls at the same time",
+	}, func(s retrysafe.Store, mutant string) (retrysafe.Store, error) {
+		return mutations()[mutant](s.(*Store)), nil
+	})
+}
 
 // tortured is this store on the shared server, in a bucket of its own.
 func tortured() torture.Subject {

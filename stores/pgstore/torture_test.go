@@ -10,6 +10,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/testing/soak"
 	"github.com/retrysafe/retrysafe/internal/testing/torture"
+	"github.com/retrysafe/retrysafe/stores/storetest"
 )
 
 func TestMain(m *testing.M) { torture.Main(m, tortured(), torturedFunctions(setting{})) }
@@ -23,6 +24,20 @@ func TestSoakMutants(t *testing.T) { tortured().SeesMutants(t, soak.Times(t, 1))
 // by the time that the process sent along.
 func TestSoakTortureWithWrongClocks(t *testing.T) {
 	tortured().TortureWithWrongClocks(t, soak.Times(t, 8))
+}
+
+// The traces of the model see what breaks the protocol. What they cannot see is for Torture and Race.
+func TestSoakTracesSeeMutants(t *testing.T) {
+	t.Parallel()
+	torture.TracesSee(t, soak.Times(t, 1), storetest.Harness{
+		Open: func(t *testing.T) retrysafe.Store { return openTest(t) },
+		Age:  func(t *testing.T, s retrysafe.Store, d time.Duration) { age(t, s.(*Store), d) },
+	}, torture.Names(mutations(new(statements))), map[string]string{
+		"claim without lease": "a claim reads the record first, so that it takes calls at the same time",
+		"sweep too early":     "it is wrong by a second or less",
+	}, func(s retrysafe.Store, mutant string) (retrysafe.Store, error) {
+		return s, mutations(s.(*Store).sql)[mutant].Apply()
+	})
 }
 
 // tortured is this store, in several processes.

@@ -11,6 +11,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/testing/soak"
 	"github.com/retrysafe/retrysafe/internal/testing/torture"
+	"github.com/retrysafe/retrysafe/stores/storetest"
 )
 
 func TestMain(m *testing.M) { torture.Main(m, tortured()) }
@@ -24,6 +25,21 @@ func TestSoakMutants(t *testing.T) { tortured().SeesMutants(t, soak.Times(t, 1))
 // Seen to fail with the end of a lease counted by the clock of the client.
 func TestSoakTortureWithWrongClocks(t *testing.T) {
 	tortured().TortureWithWrongClocks(t, soak.Times(t, 8))
+}
+
+// The traces of the model see what breaks the protocol. What they cannot see is for Torture and Race.
+func TestSoakTracesSeeMutants(t *testing.T) {
+	t.Parallel()
+	torture.TracesSee(t, soak.Times(t, 1), storetest.Harness{
+		Open: func(t *testing.T) retrysafe.Store { return openTest(t) },
+		Age:  func(t *testing.T, s retrysafe.Store, d time.Duration) { age(t, s.(*Store), d) },
+	}, torture.Names(mutations()), map[string]string{
+		"expiry too early":                   "it is wrong by a second or less",
+		"key of a claim expires too early":   "lifetimes of the server's keys are aged along",
+		"key of an answer expires too early": "lifetimes of the server's keys are aged along",
+	}, func(s retrysafe.Store, mutant string) (retrysafe.Store, error) {
+		return s, mutations()[mutant].apply(s.(*Store).scripts)
+	})
 }
 
 // tortured is this store on the shared server, under a prefix of its own.

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/testing/soak"
 	"github.com/retrysafe/retrysafe/internal/testing/torture"
+	"github.com/retrysafe/retrysafe/stores/storetest"
 )
 
 func TestMain(m *testing.M) { torture.Main(m, tortured()) }
@@ -17,6 +19,20 @@ func TestMain(m *testing.M) { torture.Main(m, tortured()) }
 func TestSoakTorture(t *testing.T) { tortured().Torture(t, soak.Times(t, 25)) }
 func TestSoakRace(t *testing.T)    { tortured().Race(t, soak.Times(t, 320)) }
 func TestSoakMutants(t *testing.T) { tortured().SeesMutants(t, soak.Times(t, 1)) }
+
+// The traces of the model see what breaks the protocol. What they cannot see is for Torture and Race.
+func TestSoakTracesSeeMutants(t *testing.T) {
+	t.Parallel()
+	torture.TracesSee(t, soak.Times(t, 1), storetest.Harness{
+		Open: func(t *testing.T) retrysafe.Store { return openTest(t) },
+		Age:  func(_ *testing.T, s retrysafe.Store, d time.Duration) { age(s.(*Store), d) },
+	}, torture.Names(mutations()), map[string]string{
+		"lease of a take-over too short": "it is wrong by a second or less",
+		"sweep too early":                "it is wrong by a second or less",
+	}, func(s retrysafe.Store, mutant string) (retrysafe.Store, error) {
+		return s, mutations()[mutant].apply(s.(*Store))
+	})
+}
 
 // tortured is this store in one process, because a file serves one: it is killed and paused, and another one continues
 // with the file.

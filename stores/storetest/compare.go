@@ -16,13 +16,13 @@ func (k *kit) record(got, want retrysafe.Record) {
 	if want.FirstFence == 0 {
 		want.FirstFence = want.Fence
 	}
-	if d := difference(got, want); d != "" {
+	if d := difference(got, want, slack); d != "" {
 		k.Errorf("record:%s", d)
 	}
 }
 
 // difference names the fields in which two records differ. Empty and absent bytes are the same.
-func difference(got, want retrysafe.Record) string {
+func difference(got, want retrysafe.Record, within time.Duration) string {
 	var d strings.Builder
 	field := func(name string, same bool, got, want any) {
 		if !same {
@@ -38,22 +38,24 @@ func difference(got, want retrysafe.Record) string {
 	field("Result", sameResult(got.Result, want.Result), got.Result, want.Result)
 	field("Steps", sameSteps(got.Steps, want.Steps), got.Steps, want.Steps)
 	field("Tags", got.Tags == want.Tags, got.Tags, want.Tags)
-	field("Age", sameDuration(got.Age, want.Age), got.Age, want.Age)
-	sameEnd := sameDuration(got.EndedAge, want.EndedAge) && (want.State != retrysafe.Pending || got.EndedAge == 0)
+	field("Age", sameDuration(got.Age, want.Age, within), got.Age, want.Age)
+	sameEnd := sameDuration(got.EndedAge, want.EndedAge, within) && (want.State != retrysafe.Pending || got.EndedAge == 0)
 	field("EndedAge", sameEnd, got.EndedAge, want.EndedAge)
-	field("LeaseLeft", sameLeft(got.LeaseLeft, want.LeaseLeft), got.LeaseLeft, want.LeaseLeft)
-	field("ReplayLeft", sameLeft(got.ReplayLeft, want.ReplayLeft), got.ReplayLeft, want.ReplayLeft)
-	field("KeyLeft", sameLeft(got.KeyLeft, want.KeyLeft), got.KeyLeft, want.KeyLeft)
-	field("AuditLeft", sameLeft(got.AuditLeft, want.AuditLeft), got.AuditLeft, want.AuditLeft)
+	field("LeaseLeft", sameLeft(got.LeaseLeft, want.LeaseLeft, within), got.LeaseLeft, want.LeaseLeft)
+	field("ReplayLeft", sameLeft(got.ReplayLeft, want.ReplayLeft, within), got.ReplayLeft, want.ReplayLeft)
+	field("KeyLeft", sameLeft(got.KeyLeft, want.KeyLeft, within), got.KeyLeft, want.KeyLeft)
+	field("AuditLeft", sameLeft(got.AuditLeft, want.AuditLeft, within), got.AuditLeft, want.AuditLeft)
 	return d.String()
 }
 
-// sameDuration allows slack.
-func sameDuration(got, want time.Duration) bool { return got >= 0 && (got-want).Abs() <= slack }
+// sameDuration allows a difference.
+func sameDuration(got, want, within time.Duration) bool {
+	return got >= 0 && (got-want).Abs() <= within
+}
 
-// sameLeft allows slack for what is left, and none for what has passed.
-func sameLeft(got, want time.Duration) bool {
-	return (got == 0) == (want == 0) && sameDuration(got, want)
+// sameLeft allows a difference of what is left, and none for what has passed.
+func sameLeft(got, want, within time.Duration) bool {
+	return (got == 0) == (want == 0) && sameDuration(got, want, within)
 }
 
 func sameResult(a, b retrysafe.Result) bool {

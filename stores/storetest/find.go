@@ -305,7 +305,7 @@ func (k *kit) sightings(r retrysafe.Record, want ...retrysafe.Sighting) {
 	for i, w := range want {
 		got := r.Sightings[i]
 		same := got.Kind == w.Kind && got.Count == w.Count && got.Code == w.Code
-		if !same || !sameDuration(got.First, w.First) || !sameDuration(got.Last, w.Last) {
+		if !same || !sameDuration(got.First, w.First, slack) || !sameDuration(got.Last, w.Last, slack) {
 			k.Errorf("sightings: got %v, want %v", r.Sightings, want)
 		}
 	}

@@ -47,7 +47,8 @@ type Harness struct {
 	// succeed then, since together they free the key once; and a claim that it gives back may count as an attempt.
 	Copies bool
 
-	// Walks is how many random walks, each from a seed of its own, are compared with the model. Default 20.
+	// Walks is how many random walks, each from a seed of its own, are compared with the model, and in proportion to it
+	// how many of the traces of Traces. Default 20. A slow store sets fewer.
 	Walks int
 }
 
@@ -79,6 +80,16 @@ func Run(t *testing.T, h Harness) {
 		h.Walks = 20
 	}
 	t.Run("walk", func(t *testing.T) { walk(t, h) })
+	t.Run("traces", func(t *testing.T) {
+		ops, diff := differingTrace(t, h, stepsOfWalk*h.Walks)
+		if diff == "" {
+			return
+		}
+		if at, alone := play(t, h, ops); alone != "" {
+			ops, diff = shortest(t, h, ops[:at+1], alone)
+		}
+		t.Fatalf("the store differs from the model after\n%s%s", history(ops), diff)
+	})
 }
 
 // rulesFor lists the rules that hold for stores like s.

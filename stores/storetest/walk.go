@@ -5,19 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
-	"github.com/retrysafe/retrysafe/stores/memstore"
+	"github.com/retrysafe/retrysafe/internal/model"
 )
 
 // walkLength is how many operations a walk has.
 const walkLength = 100
 
-// walk runs random operations on the store and on memstore, the model, and compares every answer.
+// patienceOfWalk is less than the 20 seconds between the whole minutes that pass and any deadline.
+const patienceOfWalk = 18 * time.Second
+
+// walk runs random operations on the store and on the model, and compares every answer.
 func walk(t *testing.T, h Harness) {
 	for seed := range uint64(h.Walks) {
 		ops := randomOps(seed)
@@ -32,32 +34,15 @@ func walk(t *testing.T, h Harness) {
 
 // op is one operation of a walk, on the store and on the model.
 type op struct {
-	verb     string
-	key      string
-	who      int           // 0 to 3: the owner; 3 makes another request than the rest
-	lease    int           // 0: the latest lease, 1: the one before, …
-	d        time.Duration // of Lease, of Extend, or how much time passes
-	keep     retrysafe.Retention
-	takeOver bool
-	text     string
+	key int // 0 or 1
+	model.Action
 }
 
 func (o op) String() string {
-	switch o.verb {
-	case "claim":
-		return fmt.Sprintf("claim %s by owner %d for %v, keep %v, take over %v", o.key, o.who, o.d, o.keep, o.takeOver)
-	case "extend":
-		return fmt.Sprintf("extend lease -%d by %v", o.lease, o.d)
-	case "checkpoint":
-		return fmt.Sprintf("checkpoint %q under lease -%d", o.text, o.lease)
-	case "complete":
-		return fmt.Sprintf("complete lease -%d with %q, keep %v", o.lease, o.text, o.keep)
-	case "release":
-		return fmt.Sprintf("release lease -%d", o.lease)
-	case "age":
-		return fmt.Sprintf("let %v pass", o.d)
+	if o.Verb == "pass" || o.Verb == "sweep" {
+		return o.Action.String()
 	}
-	return o.verb
+	return fmt.Sprintf("key %d: %v", o.key, o.Action)
 }
 
 func history(ops []op) string {
@@ -68,191 +53,202 @@ func history(ops []op) string {
 	return b.String()
 }
 
-// randomOps makes the walk of a seed. Time passes in whole minutes, while leases and windows end 20 seconds after one,
-// so that no deadline falls between the moment when the store looks at its clock and the moment when the model does.
+// randomOps makes the walk of a seed, with two keys.
 func randomOps(seed uint64) []op {
 	random := rand.New(rand.NewPCG(seed, 0))
-	const tick = 20 * time.Second
-	verbs := append(slices.Repeat([]string{"claim"}, 6),
-		"checkpoint", "checkpoint", "complete", "release", "extend", "age", "age", "sweep")
-	lengths := []time.Duration{5*time.Minute + tick, 20*time.Minute + tick}
-	passing := []time.Duration{time.Minute, 3 * time.Minute, 10 * time.Minute, 40 * time.Minute, 150 * time.Minute}
-	keeps := []retrysafe.Retention{
-		{Replay: 20*time.Minute + tick, Key: time.Hour + tick, Audit: 2*time.Hour + tick},
-		{Replay: 20*time.Minute + tick, Key: 3*time.Hour + tick, Audit: 30*time.Minute + tick},
-		{Replay: 30*time.Minute + tick, Key: 30*time.Minute + tick, Audit: 5*time.Hour + tick},
-	}
+	var worlds [2]model.World
 	ops := make([]op, walkLength)
 	for i := range ops {
-		o := op{
-			verb: pick(random, verbs), key: pick(random, []string{"a", "b"}), who: random.IntN(4),
-			lease: random.IntN(3), d: pick(random, lengths), keep: pick(random, keeps),
-			takeOver: random.IntN(2) == 0, text: pick(random, []string{"x", "y", "z"}),
-		}
-		switch {
-		case o.verb == "age":
-			o.d = pick(random, passing)
-		case o.verb == "extend" && random.IntN(3) == 0:
-			o.d = 0
+		k := random.IntN(len(worlds))
+		o := op{k, model.Random(random, worlds[k])}
+		if worlds[k], _ = worlds[k].Do(o.Action); o.Verb == "pass" {
+			worlds[1-k], _ = worlds[1-k].Do(o.Action)
 		}
 		ops[i] = o
 	}
 	return ops
 }
 
-func pick[T any](random *rand.Rand, from []T) T { return from[random.IntN(len(from))] }
-
-// walker plays a walk.
-type walker struct {
-	t            *testing.T
-	h            Harness
-	ctx          context.Context
-	store, model retrysafe.Store
-	aged         time.Duration
-	leases       []twin
-	fences       map[int64]int64  // the model's to the store's
-	last         map[string]int64 // the store's last fence of each key
+// player plays traces on a store and on the model. The store looks at its clock at another moment than the model, and
+// the clock of a store in memory may stand still between two calls of Age. The two differ by no more than the real time
+// since the start, which is therefore the tolerance of all durations.
+type player struct {
+	t        *testing.T
+	h        Harness
+	store    retrysafe.Store
+	start    time.Time
+	aged     time.Duration
+	patience time.Duration // less than what lies between any deadline and the moment when a trace looks at it
 }
 
-// twin is one lease, as the store and as the model know it.
-type twin struct{ store, model retrysafe.Lease }
+func newPlayer(t *testing.T, h Harness, patience time.Duration) *player {
+	t.Helper()
+	return &player{t: t, h: h, store: h.Open(t), start: time.Now(), patience: patience}
+}
+
+// late reports whether so much real time has passed that the store and the model may rightly differ about a deadline.
+func (p *player) late() bool {
+	late := time.Since(p.start) > p.patience
+	if late {
+		p.t.Logf("the rest is not compared, because this has taken more than %v", p.patience)
+	}
+	return late
+}
+
+// difference returns how two records differ.
+func (p *player) difference(got, want retrysafe.Record) string {
+	return difference(got, want, slack+time.Since(p.start))
+}
+
+// key returns a new key of the store.
+func (p *player) key(id string) *playedKey {
+	return &playedKey{player: p, world: model.World{Key: params(id).Key}, fences: map[int64]int64{}}
+}
+
+// playedKey is a key, as the store and as the model know it.
+type playedKey struct {
+	*player
+	world  model.World
+	leases []retrysafe.Lease // the store's, for those of the world
+	fences map[int64]int64   // the model's to the store's
+	last   int64             // fence of the store
+}
 
 // play returns the first operation that the store and the model answer differently, and the difference; "" if none.
 func play(t *testing.T, h Harness, ops []op) (int, string) {
-	w := &walker{t: t, h: h, ctx: context.Background(), fences: map[int64]int64{}, last: map[string]int64{}}
-	start := time.Now()
-	clock := func() time.Duration { return time.Since(start) + w.aged }
-	w.store, w.model = h.Open(t), memstore.New(memstore.Options{Clock: clock})
+	p := newPlayer(t, h, patienceOfWalk)
+	keys := []*playedKey{p.key("a"), p.key("b")}
 	for i, o := range ops {
-		if d := w.step(o); d != "" {
-			return i, d
+		var d string
+		switch o.Verb {
+		case "pass", "sweep":
+			d = p.event(o.Action)
+		default:
+			d = keys[o.key].call(o.Action)
 		}
-		for _, key := range []string{"a", "b"} {
-			if d := w.inspect(key); d != "" {
-				return i, d
+		for _, k := range keys {
+			if d == "" {
+				d = k.inspect()
 			}
+		}
+		if p.late() {
+			break
+		}
+		if d != "" {
+			return i, d
 		}
 	}
 	return len(ops), ""
 }
 
-// step does o to both and returns the difference.
-func (w *walker) step(o op) string {
-	switch o.verb {
-	case "claim":
-		return w.claim(o)
-	case "age":
-		w.aged += o.d
-		w.h.Age(w.t, w.store, o.d)
-		return ""
+// event is an action that is not about one key.
+func (p *player) event(a model.Action) string {
+	switch a.Verb {
+	case "pass":
+		p.aged += a.For
+		p.h.Age(p.t, p.store, a.For)
 	case "sweep":
-		if s, ok := w.store.(retrysafe.Sweeper); ok {
-			_, err := s.Sweep(w.ctx, 2)
-			return differentErrors(err, nil)
+		if s, ok := p.store.(retrysafe.Sweeper); ok {
+			_, err := s.Sweep(context.Background(), 2)
+			return differentErrors(err, false)
 		}
-		return ""
 	}
-	if o.lease >= len(w.leases) {
-		return "" // no such lease yet
-	}
-	l := w.leases[len(w.leases)-1-o.lease]
-	return differentErrors(w.write(w.store, l.store, o), w.write(w.model, l.model, o))
+	return ""
 }
 
-// write does o under a lease.
-func (w *walker) write(s retrysafe.Store, l retrysafe.Lease, o op) error {
-	switch o.verb {
+// call makes one call to the store, takes the same step of the model, and returns the difference.
+func (k *playedKey) call(a model.Action) string {
+	n := len(k.leases) - 1 - a.Lease
+	if a.UnderLease() && n < 0 {
+		return "" // no such lease in this trace
+	}
+	k.world.Now = time.Since(k.start) + k.aged
+	var want model.Answer
+	k.world, want = k.world.Do(a)
+	ctx := context.Background()
+	switch a.Verb {
+	case "claim":
+		got, err := k.store.Claim(ctx, a.Params(k.world.Key))
+		if err != nil {
+			return differentErrors(err, false)
+		}
+		return k.claimed(got, want.Claim)
 	case "extend":
-		return s.Extend(w.ctx, l, o.d)
+		return differentErrors(k.store.Extend(ctx, k.leases[n], a.For), want.Lost)
 	case "checkpoint":
-		return s.Checkpoint(w.ctx, l, step(o.text, o.text))
+		return differentErrors(k.store.Checkpoint(ctx, k.leases[n], a.Step(n)), want.Lost)
 	case "complete":
-		r := result(o.text)
-		r.Failed = o.text == "z"
-		return s.Complete(w.ctx, l, r, o.keep)
-	default:
-		return s.Release(w.ctx, l)
+		return differentErrors(k.store.Complete(ctx, k.leases[n], a.Result(n), a.Keep), want.Lost)
 	}
+	return differentErrors(k.store.Release(ctx, k.leases[n]), want.Lost)
 }
 
-func (w *walker) claim(o op) string {
-	p := params(o.key, by(retrysafe.Owner{byte(o.who)}), lasting(o.d), keeping(o.keep))
-	p.TakeOver = o.takeOver
-	if o.who == 3 {
-		anotherRequest(&p)
-	}
-	got, err := w.store.Claim(w.ctx, p)
-	want, wantErr := w.model.Claim(w.ctx, p)
-	if err != nil || wantErr != nil {
-		return differentErrors(err, wantErr)
-	}
+func (k *playedKey) claimed(got, want retrysafe.Claim) string {
 	if got.Verdict != want.Verdict {
 		return fmt.Sprintf("verdict: got %q, want %q", got.Verdict, want.Verdict)
 	}
 	if got.Verdict == retrysafe.Acquired {
-		if d := w.remember(o.key, twin{got.Lease, want.Lease}); d != "" {
+		if d := k.remember(got.Lease, want.Lease); d != "" {
 			return d
 		}
 	}
 	if got.Record.State.Ended() {
-		got.Record.Steps, want.Record.Steps = nil, nil // Claim may leave them out
+		got.Record.Steps = nil // Claim may leave them out, as the model does
 	}
-	w.translate(&want.Record)
-	return difference(got.Record, want.Record)
+	return k.difference(got.Record, k.translated(want.Record))
 }
 
 // remember keeps a lease, and checks that its fence is the same exactly if the model's is, or else larger.
-func (w *walker) remember(key string, l twin) string {
-	w.leases = append(w.leases, l)
-	if known, ok := w.fences[l.model.Fence]; ok {
-		if known != l.store.Fence {
-			return fmt.Sprintf("fence: got %d, want %d again", l.store.Fence, known)
+func (k *playedKey) remember(got, want retrysafe.Lease) string {
+	if known, ok := k.fences[want.Fence]; ok {
+		if known != got.Fence {
+			return fmt.Sprintf("fence: got %d, want %d again", got.Fence, known)
 		}
 		return ""
 	}
-	if l.store.Fence <= w.last[key] {
-		return fmt.Sprintf("fence: got %d after %d, want a larger one", l.store.Fence, w.last[key])
+	if got.Fence <= k.last {
+		return fmt.Sprintf("fence: got %d after %d, want a larger one", got.Fence, k.last)
 	}
-	w.last[key] = l.store.Fence
-	w.fences[l.model.Fence] = l.store.Fence
+	k.last, k.fences[want.Fence] = got.Fence, got.Fence
+	k.leases = append(k.leases, got)
 	return ""
 }
 
-// translate replaces the model's fences by those of the store.
-func (w *walker) translate(r *retrysafe.Record) {
-	r.Fence, r.FirstFence = w.fences[r.Fence], w.fences[r.FirstFence]
+// translated replaces the model's fences by those of the store.
+func (k *playedKey) translated(r retrysafe.Record) retrysafe.Record {
+	r.Fence, r.FirstFence = k.fences[r.Fence], k.fences[r.FirstFence]
+	return r
 }
 
 // inspect compares what is kept of the key.
-func (w *walker) inspect(key string) string {
-	s, ok := w.store.(retrysafe.Inspector)
+func (k *playedKey) inspect() string {
+	s, ok := k.store.(retrysafe.Inspector)
 	if !ok {
 		return ""
 	}
-	digest := params(key).Key.Digest()
-	got, err := s.Inspect(w.ctx, digest)
-	want, wantErr := w.model.(retrysafe.Inspector).Inspect(w.ctx, digest)
-	if err != nil || wantErr != nil {
-		return differentErrors(err, wantErr)
+	k.world.Now = time.Since(k.start) + k.aged
+	want := k.world.Inspect()
+	got, err := s.Inspect(context.Background(), k.world.Key.Digest())
+	if err != nil {
+		return differentErrors(err, false)
 	}
 	if len(got) != len(want) {
 		return fmt.Sprintf("Inspect: got %d records, want %d", len(got), len(want))
 	}
 	for i := range got {
-		w.translate(&want[i])
-		if d := difference(got[i], want[i]); d != "" {
-			return fmt.Sprintf("Inspect of %s, record %d:%s", key, i, d)
+		if d := k.difference(got[i], k.translated(want[i])); d != "" {
+			return fmt.Sprintf("Inspect of %s, record %d:%s", k.world.Key, i, d)
 		}
 	}
 	return ""
 }
 
-// differentErrors expects both to be nil, or both to be ErrLeaseLost.
-func differentErrors(got, want error) string {
-	if got == nil && want == nil || errors.Is(got, retrysafe.ErrLeaseLost) && errors.Is(want, retrysafe.ErrLeaseLost) {
+// differentErrors expects ErrLeaseLost, or else no error.
+func differentErrors(got error, lost bool) string {
+	if got == nil && !lost || errors.Is(got, retrysafe.ErrLeaseLost) && lost {
 		return ""
 	}
-	return fmt.Sprintf("error: got %v, want %v", got, want)
+	return fmt.Sprintf("error: got %v, want ErrLeaseLost: %v", got, lost)
 }
 
 // shortest leaves out of ops whatever the difference does not need, in a bounded number of plays.

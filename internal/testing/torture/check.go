@@ -10,6 +10,8 @@ import (
 type rules struct {
 	lease, keep, tolerance int64
 	fencesAreClock         bool
+	steps                  *int  // that the judge has taken
+	cut                    *bool // the judge has not tried all orders of the calls
 }
 
 // history is what is known of one key.

@@ -150,13 +150,18 @@ func (c *client) call(op, text string, f func(context.Context) error) error {
 
 // claim claims the key, perhaps once more.
 func (c *client) claim() error {
+	e := event{
+		Op: "claim", Key: c.key, Owner: c.owner.String(), Began: c.now, TakeOver: rand.IntN(4) > 0,
+		Request: retrysafe.Fingerprint("raw1:" + strconv.Itoa(rand.IntN(8)/7)), Trying: true,
+	}
+	if err := c.say(e); err != nil {
+		return err
+	}
 	ctx, cancel := c.impatient()
 	defer cancel()
-	e := event{Op: "claim", Key: c.key, Owner: c.owner.String(), Began: c.now, TakeOver: rand.IntN(4) > 0}
 	got, err := c.store.Claim(ctx, retrysafe.ClaimParams{
 		Key:         retrysafe.Key{Scope: "torture", ID: strconv.Itoa(c.key)},
-		Fingerprint: retrysafe.Fingerprint("raw1:" + strconv.Itoa(rand.IntN(8)/7)),
-		Owner:       c.owner, Lease: c.Subject.lease(), Keep: c.keep(), TakeOver: e.TakeOver,
+		Fingerprint: e.Request, Owner: c.owner, Lease: c.Subject.lease(), Keep: c.keep(), TakeOver: e.TakeOver,
 	})
 	if err == nil {
 		e.Answer, e.Fence, e.FirstFence = got.Verdict.String(), got.Record.Fence, got.Record.FirstFence

@@ -61,6 +61,13 @@
 // while an ended key is kept, a result that changes, a step that was saved and is not shown, a lease called lost or
 // abandoned while it runs, an abandoned key that is given to a claim that does not take over.
 //
+// The judge takes each key's calls as a whole: it looks for an order in which internal/model, the contract as a function,
+// gives every answer that a client was told. A call whose answer was lost, or whose process was killed, takes effect at
+// any later moment or never. Where there are too many orders, it cannot tell: Torture counts what was judged.
+//
+// TracesSee breaks a store in the process of the test and replays the model's traces, which need neither luck nor load.
+// SeesMutants remains for what they cannot see: races, and errors of a clock of less than a few seconds.
+//
 // # How Race works
 //
 // Eight processes claim the same 32 keys at once; see Race for what is checked. The keys of a batch are claimed by a
@@ -71,7 +78,7 @@
 //
 //   - subject.go: Subject, Main. process.go: the other processes. memory.go: Memory.
 //   - torture.go: Torture and SeesMutants. client.go: what its processes do. clock.go: the clock.
-//   - event.go, check.go, held.go: what clients tell, and the checks.
+//   - event.go, check.go, held.go: what clients tell, and the checks. judge.go: the judge. traces.go: TracesSee.
 //   - race.go: Race. racer.go: what its processes do.
 //   - wrongclock.go: TortureWithWrongClocks.
 //   - mutant.go: how a mutant changes what a store says to its server, and the one that takes any lease for good.

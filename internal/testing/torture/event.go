@@ -1,5 +1,7 @@
 package torture
 
+import "github.com/retrysafe/retrysafe"
+
 // keys is how many keys the clients claim. A tenth of them are in demand.
 const keys = 60
 
@@ -21,6 +23,7 @@ type event struct {
 	Steps      []string
 	Replayable bool
 	TakeOver   bool
+	Request    retrysafe.Fingerprint
 }
 
 func (e event) acquired() bool { return e.Op == "claim" && e.Answer == "acquired" }

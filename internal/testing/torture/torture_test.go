@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/testing/soak"
 	"github.com/retrysafe/retrysafe/internal/testing/torture"
+	"github.com/retrysafe/retrysafe/stores/memstore"
+	"github.com/retrysafe/retrysafe/stores/storetest"
 )
 
 func TestMain(m *testing.M) { torture.Main(m, subject()) }
@@ -35,6 +38,31 @@ func subject() torture.Subject {
 func TestSoakTorture(t *testing.T) { subject().Torture(t, soak.Times(t, 30)) }
 func TestSoakRace(t *testing.T)    { subject().Race(t, soak.Times(t, 1000)) }
 func TestSeesMutants(t *testing.T) { subject().SeesMutants(t, len(mutants())) }
+
+// The judge alone sees each mutant that gives a wrong answer.
+func TestJudgeSeesMutants(t *testing.T) {
+	for name := range mutants() {
+		if name == "error without a reason" {
+			continue // no answer
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			torture.JudgeSees(t, subject(), name)
+		})
+	}
+}
+
+// Each mutant is seen by traces of the model alone, too, which need no second process.
+func TestTracesSeeMutants(t *testing.T) {
+	passed := new(atomic.Int64)
+	clock := func() time.Duration { return time.Duration(passed.Load()) }
+	torture.TracesSee(t, len(mutants()), storetest.Harness{
+		Open: func(*testing.T) retrysafe.Store { return memstore.New(memstore.Options{Clock: clock}) },
+		Age:  func(_ *testing.T, _ retrysafe.Store, d time.Duration) { passed.Add(int64(d)) },
+	}, torture.Names(mutants()), nil, func(s retrysafe.Store, mutant string) (retrysafe.Store, error) {
+		return mutants()[mutant](s), nil
+	})
+}
 
 // mutants break a store in one place each, in one of a few calls. Each is for one check.
 func mutants() map[string]func(retrysafe.Store) retrysafe.Store {

@@ -1,0 +1,312 @@
+package torture
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/model"
+)
+
+// The judge looks for an order of the calls of a key in which the model gives the answers that the clients were told.
+// Each call takes effect at some moment between its beginning and its end; one whose answer is not known takes effect at
+// some moment after its beginning, or never. A lease may run longer than was asked for, and a record may be kept longer,
+// so the judge decides when they end, but not too early by the clock of the machine.
+
+const (
+	// modelTime is how long a lease runs and a record is kept in the model. It is short, so that the model's fences,
+	// which are at least its clock, are those that the store gave out.
+	modelTime = 100 * time.Nanosecond
+	// enough configurations of a key, or steps of the model for it, make the judge give up: it cannot tell.
+	enough      = 1000
+	enoughSteps = 100_000
+)
+
+// call is a call with all that is known of it.
+type call struct {
+	event
+	unknown bool // what it was told
+}
+
+// config is what may have happened so far.
+type config struct {
+	model.State
+	done []int64 // calls that began, have not ended, and took effect, by the ticks of their beginning, in order
+	// since is when the newest record's lease began, or when its attempt ended, at the earliest; lasts is how long that
+	// lease runs.
+	since, lasts int64
+	at           int64 // when the last call took effect, at the earliest
+}
+
+// judge returns the first answer that no order explains. sure is false if there are too many orders to tell, or if more
+// calls may have taken effect before an answer than were tried. Few calls take effect between the end of one call and
+// that of the next one, so it begins with orders of few.
+func (r rules) judge(events []event) (wrong []violation, sure bool) {
+	r.steps, r.cut = new(int), new(bool)
+	for open := 3; open <= 7; open += 2 {
+		if wrong, sure = r.judgeOrders(events, open); sure || !*r.cut {
+			break
+		}
+	}
+	return wrong, sure
+}
+
+// judgeOrders is judge, with at most so many calls that take effect before the call that ends.
+func (r rules) judgeOrders(events []event, most int) (wrong []violation, sure bool) {
+	calls := callsOf(events)
+	var fences []int64 // that no claim is known to have been given
+	given := map[int64]bool{}
+	for _, c := range calls {
+		given[c.Fence] = given[c.Fence] || c.acquired()
+		given[c.FirstFence] = given[c.FirstFence] || c.acquired() && c.Fence == c.FirstFence
+	}
+	for f := range maps.Keys(given) {
+		if f > 0 && !given[f] {
+			fences = append(fences, f)
+		}
+	}
+	slices.Sort(fences)
+
+	ended := slices.Clone(calls)
+	ended = slices.DeleteFunc(ended, func(c *call) bool { return c.unknown })
+	slices.SortFunc(ended, func(a, b *call) int { return cmp.Compare(a.Ended.N, b.Ended.N) })
+	all := map[string]*config{"": {}}
+	for _, c := range ended {
+		var open []*call // began before c ended, and may take effect before it
+		for _, o := range calls {
+			if o != c && o.Began.N < c.Ended.N && (o.unknown || o.Ended.N > c.Ended.N) {
+				open = append(open, o)
+			}
+		}
+		next := map[string]*config{}
+		*r.cut = false
+		for _, k := range all {
+			if i, took := slices.BinarySearch(k.done, c.Began.N); took {
+				to := *k
+				to.done = slices.Delete(slices.Clone(k.done), i, i+1)
+				to.addTo(next)
+				continue
+			}
+			r.explain(k, c, open, fences, most, next)
+		}
+		if len(next) > enough || *r.steps > enoughSteps || len(next) == 0 && *r.cut {
+			return nil, false
+		}
+		if len(next) == 0 {
+			return []violation{{
+				key: c.Key, fence: c.Fence, at: c.Began.N,
+				text: fmt.Sprintf("key %d: no order of the calls explains %+v", c.Key, c.event),
+			}}, true
+		}
+		all = next
+	}
+	return nil, true
+}
+
+// callsOf joins what a client said before a call and after it.
+func callsOf(events []event) (calls []*call) {
+	byTick := map[int64]*call{}
+	for _, e := range events {
+		c := byTick[e.Began.N]
+		if c == nil {
+			c = &call{event: e, unknown: true}
+			byTick[e.Began.N] = c
+			calls = append(calls, c)
+		}
+		if !e.Trying {
+			c.event, c.unknown = e, e.Answer == ""
+		}
+	}
+	slices.SortFunc(calls, func(a, b *call) int { return cmp.Compare(a.Began.N, b.Began.N) })
+	return calls
+}
+
+// explain adds to next what may have happened if c took effect last, after some of the open calls.
+func (r rules) explain(k *config, c *call, open []*call, fences []int64, depth int, next map[string]*config) {
+	// A call whose answer is right, and which changes nothing, may as well take effect at once.
+	for _, o := range open {
+		if !o.unknown && !k.took(o) {
+			if s, told := k.do(o, o.Fence); told == o.told() && !changed(k.State, s) && !o.renews() {
+				k = k.with(o)
+			}
+		}
+	}
+	for _, to := range r.effects(k, c, fences) {
+		to.addTo(next)
+	}
+	if len(next) > enough || *r.steps > enoughSteps {
+		return
+	}
+	for _, o := range open {
+		if depth == 0 && *r.cut {
+			return
+		}
+		if !k.took(o) {
+			for _, to := range r.effects(k, o, fences) {
+				if depth == 0 {
+					*r.cut = true
+					break
+				}
+				r.explain(to.with(o), c, open, fences, depth-1, next)
+			}
+		}
+	}
+}
+
+// effects returns what may be after a call that takes effect now, with the answer that it got. A call whose answer is
+// unknown, and which changes nothing, is as if it did not happen.
+func (r rules) effects(k *config, c *call, fences []int64) (all []*config) {
+	latest := int64(math.MaxInt64)
+	if !c.unknown {
+		latest = c.Ended.At
+	}
+	*r.steps++
+	for _, now := range r.moments(k, latest) {
+		at := *k
+		at.Now = now
+		leasts := []int64{c.Fence}
+		if c.unknown && c.Op == "claim" {
+			// The fences that no known claim was given are given in their order.
+			if i, _ := slices.BinarySearch(fences, at.Fence+1); i < len(fences) {
+				leasts = append(leasts, fences[i])
+			}
+		}
+		for _, least := range leasts {
+			s, told := at.do(c, least)
+			changes := changed(at.State, s)
+			if c.unknown && !changes || !c.unknown && told != c.told() {
+				continue
+			}
+			to := at
+			to.State, to.at = s, max(k.at, c.Began.At)
+			if c.renews() || c.unknown && (c.Op == "claim" || c.Op == "extend") {
+				to.since, to.lasts = to.at, r.lease
+			} else if changes && c.Op != "checkpoint" {
+				to.since, to.lasts = to.at, 0
+			}
+			all = append(all, &to)
+		}
+	}
+	return all
+}
+
+// renews reports whether the client was told that a lease runs from now on.
+func (c *call) renews() bool { return c.acquired() || c.Op == "extend" && c.Answer == "ok" }
+
+func (k *config) took(c *call) bool {
+	_, took := slices.BinarySearch(k.done, c.Began.N)
+	return took
+}
+
+// with returns k after an open call has taken effect.
+func (k *config) with(c *call) *config {
+	to := *k
+	i, _ := slices.BinarySearch(k.done, c.Began.N)
+	to.done = slices.Insert(slices.Clone(k.done), i, c.Began.N)
+	return &to
+}
+
+// moments returns the times of the model that it may be: while the lease runs, when it has run out, and when the record
+// has expired. Neither may come too early.
+func (r rules) moments(k *config, latest int64) []time.Duration {
+	all := []time.Duration{k.Now}
+	if len(k.Records) == 0 {
+		return all
+	}
+	end := k.Records[0].End
+	if k.Records[0].State == retrysafe.Pending && k.Now < end && latest >= k.since+k.lasts-r.tolerance {
+		all = append(all, end)
+	}
+	if k.Now < end+modelTime && latest >= k.since+k.lasts+r.keep-r.tolerance {
+		all = append(all, end+modelTime)
+	}
+	return all
+}
+
+// changed reports whether a call has changed something.
+func changed(before, after model.State) bool {
+	if len(before.Records) == 0 || len(after.Records) == 0 {
+		return len(before.Records) != len(after.Records)
+	}
+	a, b := before.Records[0], after.Records[0]
+	return a.End != b.End || a.Fence != b.Fence || a.State != b.State || len(a.Steps) != len(b.Steps)
+}
+
+// do has the model make the call, and returns what the client is told then.
+func (k *config) do(c *call, least int64) (s model.State, told string) {
+	keep := retrysafe.Retention{Replay: modelTime, Key: modelTime, Audit: modelTime}
+	l := retrysafe.Lease{Owner: ownerOf(c.Owner), Fence: c.Fence}
+	lost := false
+	switch c.Op {
+	case "claim":
+		s, got := k.Claim(retrysafe.ClaimParams{
+			Fingerprint: c.Request, Owner: l.Owner, Lease: modelTime, Keep: keep, TakeOver: c.TakeOver,
+		}, least)
+		s.Records = s.Records[:1] // those before it have expired
+		e := event{
+			Op: c.Op, Answer: got.Verdict.String(), Fence: got.Record.Fence, FirstFence: got.Record.FirstFence,
+			Text: string(got.Record.Result.Body),
+		}
+		for _, step := range got.Record.Steps {
+			e.Steps = append(e.Steps, step.Name)
+		}
+		return s, e.told()
+	case "extend":
+		s, lost = k.Extend(l, modelTime)
+	case "lapse":
+		s, lost = k.Extend(l, 0)
+	case "checkpoint":
+		s, lost = k.Checkpoint(l, retrysafe.StepResult{Name: c.Text})
+	case "complete":
+		s, lost = k.Complete(l, retrysafe.Result{Body: []byte(c.Text)}, keep)
+	case "release":
+		s, lost = k.Release(l)
+	}
+	if lost {
+		return s, "lost"
+	}
+	return s, "ok"
+}
+
+func ownerOf(text string) (o retrysafe.Owner) {
+	copy(o[:], text)
+	return o
+}
+
+// told is what the client was told, as text. A claim of an ended key may leave the steps out.
+func (e event) told() string {
+	switch {
+	case e.Op != "claim":
+		return e.Answer
+	case e.Answer == "done":
+		return fmt.Sprint(e.Answer, e.Fence, e.FirstFence, e.Text)
+	}
+	return fmt.Sprint(e.Answer, e.Fence, e.FirstFence, e.Steps)
+}
+
+// text names what may happen next.
+func (k *config) text() string {
+	var b strings.Builder
+	fmt.Fprint(&b, k.done, k.Fence)
+	for _, r := range k.Records {
+		fmt.Fprint(&b, " ", r.State, r.Fence, r.FirstFence, r.Fingerprint, r.Steps, k.Now < r.End,
+			k.Now >= r.End+modelTime)
+		b.Write(r.Owner[:])
+		b.Write(r.Result.Body)
+	}
+	return b.String()
+}
+
+// addTo adds k to others. Of two that differ in times only, one stays that permits what both permit.
+func (k *config) addTo(others map[string]*config) {
+	text := k.text()
+	if o := others[text]; o != nil {
+		k.since, k.lasts, k.at = min(k.since, o.since), min(k.lasts, o.lasts), min(k.at, o.at)
+	}
+	others[text] = k
+}
