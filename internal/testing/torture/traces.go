@@ -1,7 +1,6 @@
 package torture
 
 import (
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -11,9 +10,9 @@ import (
 	"github.com/retrysafe/retrysafe/stores/storetest"
 )
 
-// TracesSee breaks the store of a harness by n of the mutants, chosen at random, and fails if the traces of storetest
-// do not notice. unseen are the mutants that they cannot notice, with the reason. If n is more than 1, it also replays
-// all traces against the store as it is.
+// TracesSee breaks the store of a harness by the first n of the mutants, and fails if the traces of storetest do not
+// notice. unseen are the mutants that they cannot notice, with the reason. If n is more than 1, it also replays all traces
+// against the store as it is.
 func TracesSee(t *testing.T, n int, h storetest.Harness, mutants []string, unseen map[string]string,
 	breakBy func(s retrysafe.Store, mutant string) (retrysafe.Store, error),
 ) {
@@ -31,7 +30,6 @@ func TracesSee(t *testing.T, n int, h storetest.Harness, mutants []string, unsee
 		})
 	}
 	seen := slices.DeleteFunc(slices.Clone(mutants), func(mutant string) bool { return unseen[mutant] != "" })
-	rand.Shuffle(len(seen), func(i, j int) { seen[i], seen[j] = seen[j], seen[i] })
 	for _, mutant := range seen[:min(n, len(seen))] {
 		t.Run(mutant, func(t *testing.T) {
 			var right retrysafe.Store
