@@ -266,7 +266,7 @@ func (bare) play(stop context.Context, ready func(any) error) (any, error) {
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		io.WriteString(w, peers.AnswerBody)
+		_, _ = io.WriteString(w, peers.AnswerBody)
 	}), ready, self)
 }
 
@@ -317,10 +317,11 @@ func (in clients) connect(ctx context.Context, i int) (net.Conn, error) {
 		return c, err
 	}
 	answer, err := http.ReadResponse(bufio.NewReader(c), nil)
-	if err == nil {
-		_, err = io.Copy(io.Discard, answer.Body)
+	if err != nil {
+		return c, err
 	}
-	if err == nil && answer.StatusCode/100 != 2 {
+	defer func() { _ = answer.Body.Close() }()
+	if _, err = io.Copy(io.Discard, answer.Body); err == nil && answer.StatusCode/100 != 2 {
 		err = fmt.Errorf("answer %d", answer.StatusCode)
 	}
 	return c, err

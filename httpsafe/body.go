@@ -20,7 +20,7 @@ func (c *config) readBody(r *http.Request, mem *memory, a *account) *Problem {
 	var err error
 	var pieces [][]byte // what follows mem.body, once that is full
 	for size := int64(0); err == nil; {
-		into, limit := &mem.body, contiguous
+		into, limit := &mem.body, pieceSize
 		if len(mem.body) < contiguous {
 			if p := a.grow(mem, 1, 0); p != nil {
 				return p
@@ -33,7 +33,7 @@ func (c *config) readBody(r *http.Request, mem *memory, a *account) *Problem {
 				}
 				pieces = append(pieces, make([]byte, 0, pieceSize))
 			}
-			into, limit = &pieces[len(pieces)-1], pieceSize
+			into = &pieces[len(pieces)-1]
 		}
 		var n int
 		n, err = r.Body.Read((*into)[len(*into):limit])

@@ -91,7 +91,7 @@ func (s seen) do(a Action) (next seen, err error) {
 		}
 	}
 	if broken == "" && a.Verb != "begin" && (a.Verb == "claim" || a.UnderLease()) {
-		again, twice := s.World.Do(a)
+		again, twice := s.Do(a)
 		lease := answer.Claim.Verdict == twice.Claim.Verdict && answer.Claim.Lease == twice.Claim.Lease
 		if !lease || answer.Lost != twice.Lost || again.Canonical() != s.Canonical() {
 			broken = repeatable
@@ -119,7 +119,7 @@ func (s seen) claimed(a Action, c retrysafe.Claim) (seen, invariant) {
 		return s, endRemembered
 	case p.Owner == s.holder.Owner && s.pending() && s.Ending == nil:
 		return s, repeatable
-	case c.Verdict == retrysafe.InFlight && !s.runs() && s.Ending == nil && !(s.released && !same):
+	case c.Verdict == retrysafe.InFlight && !s.runs() && s.Ending == nil && (!s.released || same):
 		return s, lapsedIsOpen
 	case c.Verdict == retrysafe.Abandoned && (s.runs() || s.released):
 		return s, leaseKept

@@ -120,7 +120,7 @@ func (s State) Claim(p retrysafe.ClaimParams, least int64) (State, retrysafe.Cla
 		verdict = retrysafe.InFlight
 	case r.State == retrysafe.Released && !s.holds(sameResumes, same):
 		verdict = retrysafe.InFlight
-	case r.State == retrysafe.Pending && !(s.holds(takesOver, p.TakeOver) && s.holds(sameTakesOver, same)):
+	case r.State == retrysafe.Pending && (!s.holds(takesOver, p.TakeOver) || !s.holds(sameTakesOver, same)):
 		verdict = retrysafe.Abandoned
 	}
 	if verdict != retrysafe.Acquired {

@@ -99,13 +99,6 @@ func TestWalkFindsNoFaultWhereNoneIs(t *testing.T) {
 	}
 }
 
-// All traces, of which Run replays a part.
-func TestTracesFindNoFaultWhereNoneIs(t *testing.T) {
-	if d := Traces(t, wrongHarness(rightClaim, rightError)); d != "" {
-		t.Error(d)
-	}
-}
-
 // A walk visits what it is for: every verdict, every error, every state.
 func TestWalkGoesEverywhere(t *testing.T) {
 	seen := map[string]bool{}

@@ -96,6 +96,7 @@ func TestAReloadTakesTheRouteOfAnInboxOut(t *testing.T) {
 		time.Sleep(10 * time.Millisecond) // it is logged before or after the reload
 	}
 	clitest.Want(t, "route", p.Logged(waits)["route"], any("POST /hooks"))
+	waitForTheDeliveriesBefore(t, store)
 	service.serve()
 	service.send(p.Running, "/others", 3)
 	clitest.Want(t, "runs", fmt.Sprint(service.waitFor("/others 3")), "map[/others 3:1]")
@@ -119,6 +120,7 @@ func TestAReloadHasAnotherRouteMatchRequestsOfAnInbox(t *testing.T) {
 		service.send(p.Running, "/hooks", id)
 	}
 	p.reload(head + "  POST /hooks: {guarded: false}\n")
+	waitForTheDeliveriesBefore(t, store)
 	service.serve()
 	service.send(p.Running, "/others", 2)
 	clitest.Want(t, "runs", fmt.Sprint(service.waitFor("/others 2")), "map[/others 2:1]")
@@ -129,6 +131,16 @@ func TestAReloadHasAnotherRouteMatchRequestsOfAnInbox(t *testing.T) {
 }
 
 // waitForDelivered waits until so many requests are marked as delivered, and none is dead.
+// waitForTheDeliveriesBefore waits until those have ended that had begun before a reload, and may reach a service that
+// comes up meanwhile.
+func waitForTheDeliveriesBefore(t *testing.T, store string) {
+	t.Helper()
+	list := `"in_flight"`
+	for late := time.Now().Add(time.Minute); strings.Contains(list, `"in_flight"`) && time.Now().Before(late); {
+		list = clitest.Run(t, "inbox", "list", "--store="+store, "--json").Stdout
+	}
+}
+
 func waitForDelivered(t *testing.T, store string, n int) {
 	t.Helper()
 	var list string
