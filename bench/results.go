@@ -138,14 +138,24 @@ const (
 // notMeasured is the section of what no run has measured.
 const notMeasured = "Not measured yet.\n"
 
+// haveAllGoals reports whether each goal is in a run.
+func (all runs) haveAllGoals() bool {
+	return !slices.ContainsFunc(goals(), func(g goal) bool {
+		return !slices.ContainsFunc(all, func(r *run) bool { return slices.Contains(r.goals(), g.number) })
+	})
+}
+
 // pages returns what is made from the runs, by its place in the repository. page is docs/performance.md as it is, whose
-// sections are written anew.
+// sections are written anew. RESULTS.md is left as it is until each goal is in a run: it would lose the others.
 func (all runs) pages(page string) (map[string][]byte, error) {
-	var results bytes.Buffer
-	results.WriteString(resultsHead)
-	writeReport(&results, all)
-	results.WriteString("```\n")
-	pages := map[string][]byte{resultsPage: results.Bytes()}
+	pages := map[string][]byte{}
+	if all.haveAllGoals() {
+		var results bytes.Buffer
+		results.WriteString(resultsHead)
+		writeReport(&results, all)
+		results.WriteString("```\n")
+		pages[resultsPage] = results.Bytes()
+	}
 	sections := map[string]string{"machines": all.machines(), "missed targets": all.missed()}
 	for _, p := range plots.All() {
 		picture, err := p.Draw(all.figures(), all.caption(p)...)
