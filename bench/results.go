@@ -136,7 +136,7 @@ const (
 )
 
 // notMeasured is the section of what no run has measured.
-const notMeasured = "Not measured yet.\n"
+const notMeasured = "Not drawn yet: [RESULTS.md](../bench/RESULTS.md) has the figures.\n"
 
 // haveAllGoals reports whether each goal is in a run.
 func (all runs) haveAllGoals() bool {
