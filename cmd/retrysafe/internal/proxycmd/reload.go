@@ -2,6 +2,7 @@ package proxycmd
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/config"
 	"github.com/retrysafe/retrysafe/httpsafe"
 	"github.com/retrysafe/retrysafe/inbox"
+	"github.com/retrysafe/retrysafe/proxy"
 )
 
 // watchEvery is how often watch looks at the files.
@@ -184,14 +186,20 @@ func (s *service) warnOfOtherKeys(next, before *plan) {
 		return
 	}
 	was := map[string]httpsafe.Options{}
-	for _, r := range before.options.Routes {
+	for _, r := range before.routes() {
 		was[r.Pattern] = r.HTTP
 	}
-	for _, r := range next.options.Routes {
+	for _, r := range next.routes() {
 		if o, ok := was[r.Pattern]; ok && madeOf(o) != madeOf(r.HTTP) {
-			s.log.Warn(warning, "because", "key, secret, verify or scope_version", "routes", r.Pattern)
+			s.log.Warn(warning, "because", "key, secret, verify or scope_version",
+				"routes", cmp.Or(r.Pattern, config.DefaultTopic))
 		}
 	}
+}
+
+// routes returns the routes, with that of all other requests, which has no pattern.
+func (p *plan) routes() []proxy.Route {
+	return append(slices.Clone(p.options.Routes), p.options.Default)
 }
 
 // madeOf tells keys that are made in one way from those that are made in another. Where a client sends its key makes no

@@ -149,7 +149,8 @@ func TestAReloadKeepsTheSecretOfTheUpstreamKey(t *testing.T) {
 // A reload that gives requests other keys says so, by route; one that leaves them as they are says nothing.
 //
 // Seen to fail with ScopeVersion, VerifyFunc and KeySource taken out of madeOf one after the other, with the comparison
-// of scopes taken out of warnOfOtherKeys, and with a header in place of a member of the body taken for another key.
+// of scopes taken out of warnOfOtherKeys, with Default taken out of routes, and with a header in place of a member of the
+// body taken for another key.
 func TestAReloadSaysWhoseKeysHaveChanged(t *testing.T) {
 	t.Parallel()
 	up := clitest.NewAPI(t)
@@ -166,6 +167,11 @@ func TestAReloadSaysWhoseKeysHaveChanged(t *testing.T) {
 		{file("credential", "{body_hash: {fields: [/a, /b]}}", "key: {header: X-Key}", "key: {natural: {fields: [/id]}}"), `"routes":"POST /sales"`},
 		{file("credential", "{body_hash: {fields: [/a, /b]}}", "key: {body: /key}", github), `"routes":"POST /events"`},
 		{file("credential", "{body_hash: {fields: [/a, /b]}}", "scope_version: v2", github), `"routes":"POST /orders"`},
+		{
+			file("credential", "{body_hash: {fields: [/a, /b]}}", "key: {header: X-Key}, scope_version: v2", github) +
+				"defaults: {key: {natural: {fields: [/id]}}}\n",
+			`"routes":"everything else"`,
+		},
 		{file("none", "{body_hash: {fields: [/a, /b]}}", "scope_version: v2", github), `"because":"scope","routes":"all"`},
 	} {
 		p.reload(change.text)
