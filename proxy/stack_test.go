@@ -51,7 +51,11 @@ func TestRequestsThatWaitHaveSmallStacks(t *testing.T) {
 			fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\nIdempotency-Key: k\r\n\r\n{}", c.body)
 		}
 		text := make([]byte, 16<<20)
+		late := time.Now().Add(time.Minute)
 		for waiting := 0; waiting < requests-10; { // one of them is at the upstream, and another one asks the store
+			if time.Now().After(late) {
+				t.Fatalf("%s: %d requests wait", c.where, waiting)
+			}
 			time.Sleep(50 * time.Millisecond) // the stack of everything stops everything
 			waiting = bytes.Count(text[:runtime.Stack(text, true)], []byte(c.where))
 		}
