@@ -20,8 +20,8 @@ import (
 
 // The second part of goal 19: what a completed key takes of each store, without its answer.
 
-// weighKeys reports the bytes that each store keeps of a key, and those that it has written to its log for it.
-func weighKeys(ctx context.Context, r *run) error {
+// measureKeys reports the bytes that each store keeps of a key, and those that it has written to its log for it.
+func measureKeys(ctx context.Context, r *run) error {
 	records := int64(200_000)
 	if r.Quick {
 		records = 50_000
@@ -29,7 +29,7 @@ func weighKeys(ctx context.Context, r *run) error {
 	var errs []error
 	for _, kind := range []string{"memstore", "sqlitestore", "pgstore", "mysqlstore", "redisstore"} {
 		r.progress("%s: fill %s records", kind, figure.Short(float64(records)))
-		kept, written, err := weighKey(ctx, r, kind, records)
+		kept, written, err := measureKey(ctx, r, kind, records)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", kind, err))
 			continue
@@ -45,9 +45,9 @@ func weighKeys(ctx context.Context, r *run) error {
 	return errors.Join(errs...)
 }
 
-// weighKey fills a new store, and returns the bytes that it then keeps and those that it has written to its log.
-func weighKey(ctx context.Context, r *run, kind string, records int64) (kept, written float64, err error) {
-	w, err := newWeighed(ctx, r, kind)
+// measureKey fills a new store, and returns the bytes that it then keeps and those that it has written to its log.
+func measureKey(ctx context.Context, r *run, kind string, records int64) (kept, written float64, err error) {
+	w, err := newFilledStore(ctx, r, kind)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -64,15 +64,15 @@ func weighKey(ctx context.Context, r *run, kind string, records int64) (kept, wr
 	return kept - keptBefore + found.Heap, written - writtenBefore + found.Written, err
 }
 
-// weighed is a store that is weighed: where it is, and what it keeps and has written.
-type weighed struct {
+// filledStore is a store that is filled: where it is, and what it keeps and has written.
+type filledStore struct {
 	at   storeAt
 	read func(context.Context) (kept, written float64, err error)
 	stop func() error
 }
 
-func newWeighed(ctx context.Context, r *run, kind string) (weighed, error) {
-	w := weighed{
+func newFilledStore(ctx context.Context, r *run, kind string) (filledStore, error) {
+	w := filledStore{
 		at:   storeAt{Kind: kind},
 		read: func(context.Context) (float64, float64, error) { return 0, 0, nil },
 		stop: func() error { return nil },

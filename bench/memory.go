@@ -26,14 +26,14 @@ import (
 // Goal 19: the memory of clients that wait, and the bytes that a key takes on disk (footprint.go).
 
 func memoryGoal(ctx context.Context, r *run) error {
-	if err := weighClients(ctx, r); err != nil {
+	if err := measureClients(ctx, r); err != nil {
 		return err
 	}
-	return weighKeys(ctx, r)
+	return measureKeys(ctx, r)
 }
 
-// parking is a kind of client that waits.
-type parking struct {
+// clientKind is a kind of client that waits.
+type clientKind struct {
 	what, path string
 	keys       int    // how many different keys their requests have
 	body       string // what arrives of the body
@@ -46,9 +46,9 @@ const (
 	uploadArrived = 64 << 10
 )
 
-// weighClients measures the memory that clients take which wait: in the proxy, in a server of net/http without any of
+// measureClients measures the memory that clients take which wait: in the proxy, in a server of net/http without any of
 // our code, and in nginx. Each kind of clients gets new servers.
-func weighClients(ctx context.Context, r *run) error {
+func measureClients(ctx context.Context, r *run) error {
 	command, err := real.Retrysafe()
 	if err != nil {
 		return err
@@ -58,17 +58,17 @@ func weighClients(ctx context.Context, r *run) error {
 		clients = 4000
 	}
 	text := peers.RequestBody
-	idle := parking{what: "idle connection", path: "/charge", keys: clients, body: text, announced: len(text), answered: true}
-	waiter := parking{what: "waiter for one key", path: "/wait", keys: 1, body: text, announced: len(text)}
-	spread := parking{what: "waiter for one of many keys", path: "/wait", keys: clients / 20, body: text, announced: len(text)}
-	upload := parking{
+	idle := clientKind{what: "idle connection", path: "/charge", keys: clients, body: text, announced: len(text), answered: true}
+	waiter := clientKind{what: "waiter for one key", path: "/wait", keys: 1, body: text, announced: len(text)}
+	spread := clientKind{what: "waiter for one of many keys", path: "/wait", keys: clients / 20, body: text, announced: len(text)}
+	upload := clientKind{
 		what: "stalled upload", path: "/charge", keys: clients, announced: uploadSize,
 		body: `{"note":"` + strings.Repeat("x", uploadArrived-len(`{"note":"`)),
 	}
-	m := scales{run: r, command: command, clients: clients}
-	var idles weights
-	for _, p := range []parking{idle, waiter, spread, upload} {
-		got, err := m.weigh(ctx, p)
+	m := memoryRun{run: r, command: command, clients: clients}
+	var idles clientMemory
+	for _, p := range []clientKind{idle, waiter, spread, upload} {
+		got, err := m.measureKind(ctx, p)
 		if err != nil {
 			return fmt.Errorf("%s: %w", p.what, err)
 		}
@@ -93,17 +93,17 @@ func weighClients(ctx context.Context, r *run) error {
 	return nil
 }
 
-// scales measures with so many clients.
-type scales struct {
+// memoryRun measures with so many clients.
+type memoryRun struct {
 	*run
 	command string
 	clients int
 }
 
-// weights are what a client takes of each server, in KiB. peak is the most that it took of ours.
-type weights struct{ ours, peak, bare, nginx float64 }
+// clientMemory are what a client takes of each server, in KiB. peak is the most that it took of ours.
+type clientMemory struct{ ours, peak, bare, nginx float64 }
 
-func (m scales) weigh(ctx context.Context, p parking) (w weights, err error) {
+func (m memoryRun) measureKind(ctx context.Context, p clientKind) (w clientMemory, err error) {
 	var s servers
 	defer func() { err = errors.Join(err, s.end()) }()
 	upstream, err := startServer[server](ctx, &s, place{}, bare{})
@@ -131,7 +131,7 @@ func (m scales) weigh(ctx context.Context, p parking) (w weights, err error) {
 	}
 	defer func() { err = errors.Join(err, nginx.Close()) }()
 	m.progress("%d clients of the proxy, of net/http and of nginx: %s", m.clients, p.what)
-	all, parked := errgroup.WithContext(ctx)
+	all, group := errgroup.WithContext(ctx)
 	for _, side := range []struct {
 		name string
 		server
@@ -142,7 +142,7 @@ func (m scales) weigh(ctx context.Context, p parking) (w weights, err error) {
 		{"nginx", server{nginx.PID(), nginx.Address()}, &w.nginx, new(float64)},
 	} {
 		all.Go(func() (err error) {
-			if *side.to, *side.most, err = m.park(parked, side.server, p); err != nil {
+			if *side.to, *side.most, err = m.perClient(group, side.server, p); err != nil {
 				return fmt.Errorf("%s: %w", side.name, err)
 			}
 			return nil
@@ -171,8 +171,8 @@ func patientNginx(upstream string) real.NginxOptions {
 	}
 }
 
-// park returns what a client takes of the server when it has settled, and the most while it had not, in KiB.
-func (m scales) park(ctx context.Context, at server, p parking) (settled, most float64, err error) {
+// perClient returns what a client takes of the server when it has settled, and the most while it had not, in KiB.
+func (m memoryRun) perClient(ctx context.Context, at server, p clientKind) (settled, most float64, err error) {
 	in := clients{Addr: at.Addr, Path: p.path, Keys: p.keys, Body: p.body, Announced: p.announced, Answered: p.answered}
 	in.Count = 64 // which leave at once: what every server allocates once is no client's
 	if err := m.with(ctx, in, func() error { return nil }); err != nil {
@@ -192,7 +192,7 @@ func (m scales) park(ctx context.Context, at server, p parking) (settled, most f
 }
 
 // with calls f while the clients wait.
-func (m scales) with(ctx context.Context, in clients, f func() error) (err error) {
+func (m memoryRun) with(ctx context.Context, in clients, f func() error) (err error) {
 	var s servers
 	defer func() { err = errors.Join(err, s.end()) }()
 	if _, err := startServer[struct{}](ctx, &s, place{}, in); err != nil {
