@@ -230,7 +230,8 @@ func (p *restarted) start(stop context.Context) (replay, fresh time.Duration, er
 		fresh = time.Since(began)
 		return err
 	})
-	return replay, fresh, asked.Wait()
+	err = asked.Wait() // before the durations are read
+	return replay, fresh, err
 }
 
 // first sends a request until the proxy answers it, with a pause when no process listens.
