@@ -65,15 +65,18 @@ type client struct {
 
 	key   int
 	owner retrysafe.Owner
-	lease retrysafe.Lease   // the last
-	all   []retrysafe.Lease // of this owner
-	now   tick
-	tries int
+	// request is what the owner claims for: an owner is one attempt, which repeats its claim with the same arguments.
+	request retrysafe.Fingerprint
+	lease   retrysafe.Lease   // the last
+	all     []retrysafe.Lease // of this owner
+	now     tick
+	tries   int
 }
 
 // attempt claims a key and, if it gets it, works on it in some way.
 func (c *client) attempt() error {
 	c.key, c.owner, c.all, c.tries = rand.IntN(keys), retrysafe.NewOwner(), nil, 0
+	c.request = retrysafe.Fingerprint("raw1:" + strconv.Itoa(rand.IntN(8)/7))
 	if rand.IntN(2) == 0 {
 		c.key = rand.IntN(keys / 10) // some are in demand
 	}
@@ -152,7 +155,7 @@ func (c *client) call(op, text string, f func(context.Context) error) error {
 func (c *client) claim() error {
 	e := event{
 		Op: "claim", Key: c.key, Owner: c.owner.String(), Began: c.now, TakeOver: rand.IntN(4) > 0,
-		Request: retrysafe.Fingerprint("raw1:" + strconv.Itoa(rand.IntN(8)/7)), Trying: true,
+		Request: c.request, Trying: true,
 	}
 	if err := c.say(e); err != nil {
 		return err
