@@ -169,6 +169,7 @@ func (c *client) claim() error {
 	if err == nil {
 		e.Answer, e.Fence, e.FirstFence = got.Verdict.String(), got.Record.Fence, got.Record.FirstFence
 		e.Text, e.Replayable = string(got.Record.Result.Body), got.Record.ReplayLeft > 0
+		e.Same = got.Record.Fingerprint == e.Request
 		for _, s := range got.Record.Steps {
 			e.Steps = append(e.Steps, s.Name)
 		}

@@ -24,6 +24,7 @@ type event struct {
 	Replayable bool
 	TakeOver   bool
 	Request    retrysafe.Fingerprint
+	Same       bool // the record is of this request
 }
 
 func (e event) acquired() bool { return e.Op == "claim" && e.Answer == "acquired" }

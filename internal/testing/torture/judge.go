@@ -3,7 +3,6 @@ package torture
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -30,13 +29,15 @@ const (
 // call is a call with all that is known of it.
 type call struct {
 	event
-	unknown bool // what it was told
+	unknown bool  // what it was told
+	id      int64 // in the order of the ticks
+	until   int64 // the last tick at which it may take effect
 }
 
 // config is what may have happened so far.
 type config struct {
 	model.State
-	done []int64 // calls that began, have not ended, and took effect, by the ticks of their beginning, in order
+	done []int64 // ids of the calls that may take effect still and did, in order
 	// since is when the newest record's lease began, or when its attempt ended, at the earliest; lasts is how long that
 	// lease runs.
 	since, lasts int64
@@ -58,20 +59,8 @@ func (r rules) judge(events []event) (wrong []violation, sure bool) {
 
 // judgeOrders is judge, with at most so many calls that take effect before the call that ends.
 func (r rules) judgeOrders(events []event, most int) (wrong []violation, sure bool) {
-	calls := callsOf(events)
-	var fences []int64 // that no claim is known to have been given
-	given := map[int64]bool{}
-	for _, c := range calls {
-		given[c.Fence] = given[c.Fence] || c.acquired()
-		given[c.FirstFence] = given[c.FirstFence] || c.acquired() && c.Fence == c.FirstFence
-	}
-	for f := range maps.Keys(given) {
-		if f > 0 && !given[f] {
-			fences = append(fences, f)
-		}
-	}
-	slices.Sort(fences)
-
+	calls := r.callsOf(events)
+	fences := fencesOf(calls)
 	ended := slices.Clone(calls)
 	ended = slices.DeleteFunc(ended, func(c *call) bool { return c.unknown })
 	slices.SortFunc(ended, func(a, b *call) int { return cmp.Compare(a.Ended.N, b.Ended.N) })
@@ -79,14 +68,14 @@ func (r rules) judgeOrders(events []event, most int) (wrong []violation, sure bo
 	for _, c := range ended {
 		var open []*call // began before c ended, and may take effect before it
 		for _, o := range calls {
-			if o != c && o.Began.N < c.Ended.N && (o.unknown || o.Ended.N > c.Ended.N) {
+			if o != c && o.Began.N < c.Ended.N && c.Ended.N <= o.until {
 				open = append(open, o)
 			}
 		}
 		next := map[string]*config{}
 		*r.cut = false
 		for _, k := range all {
-			if i, took := slices.BinarySearch(k.done, c.Began.N); took {
+			if i, took := slices.BinarySearch(k.done, c.id); took {
 				to := *k
 				to.done = slices.Delete(slices.Clone(k.done), i, i+1)
 				to.addTo(next)
@@ -108,26 +97,62 @@ func (r rules) judgeOrders(events []event, most int) (wrong []violation, sure bo
 	return nil, true
 }
 
-// callsOf joins what a client said before a call and after it.
-func callsOf(events []event) (calls []*call) {
+// callsOf joins what a client said before a call and after it. A claim that acquires a key and reads its steps only when
+// that lease has run out claims anew: it is two calls, the first of which was told nothing.
+func (r rules) callsOf(events []event) (calls []*call) {
 	byTick := map[int64]*call{}
 	for _, e := range events {
 		c := byTick[e.Began.N]
 		if c == nil {
-			c = &call{event: e, unknown: true}
+			c = &call{event: e, unknown: true, id: 2 * e.Began.N, until: math.MaxInt64}
 			byTick[e.Began.N] = c
 			calls = append(calls, c)
 		}
-		if !e.Trying {
-			c.event, c.unknown = e, e.Answer == ""
+		if e.Trying || e.Answer == "" {
+			continue
 		}
+		if e.Op == "claim" && e.Ended.At-e.Began.At >= r.lease-r.tolerance {
+			first := *c
+			first.id, first.until = c.id+1, e.Ended.N
+			calls = append(calls, &first)
+		}
+		c.event, c.unknown, c.until = e, false, e.Ended.N
 	}
-	slices.SortFunc(calls, func(a, b *call) int { return cmp.Compare(a.Began.N, b.Began.N) })
+	slices.SortFunc(calls, func(a, b *call) int { return cmp.Compare(a.id, b.id) })
 	return calls
 }
 
+// fencesOf returns the fences that a claim may have been given which does not say so, by its owner, in order: those that
+// the owner is known to have, and those that no owner is known to have.
+func fencesOf(calls []*call) map[string][]int64 {
+	owners := map[int64]string{}
+	for _, c := range calls {
+		for _, f := range []int64{c.Fence, c.FirstFence} {
+			if _, there := owners[f]; !there {
+				owners[f] = ""
+			}
+		}
+		if c.acquired() {
+			owners[c.Fence] = c.Owner
+		}
+	}
+	all := map[string][]int64{}
+	for _, c := range calls {
+		if all[c.Owner] != nil {
+			continue
+		}
+		for f, owner := range owners {
+			if f > 0 && (owner == "" || owner == c.Owner) {
+				all[c.Owner] = append(all[c.Owner], f)
+			}
+		}
+		slices.Sort(all[c.Owner])
+	}
+	return all
+}
+
 // explain adds to next what may have happened if c took effect last, after some of the open calls.
-func (r rules) explain(k *config, c *call, open []*call, fences []int64, depth int, next map[string]*config) {
+func (r rules) explain(k *config, c *call, open []*call, fences map[string][]int64, depth int, next map[string]*config) {
 	// A call whose answer is right, and which changes nothing, may as well take effect at once.
 	for _, o := range open {
 		if !o.unknown && !k.took(o) {
@@ -160,7 +185,7 @@ func (r rules) explain(k *config, c *call, open []*call, fences []int64, depth i
 
 // effects returns what may be after a call that takes effect now, with the answer that it got. A call whose answer is
 // unknown, and which changes nothing, is as if it did not happen.
-func (r rules) effects(k *config, c *call, fences []int64) (all []*config) {
+func (r rules) effects(k *config, c *call, fences map[string][]int64) (all []*config) {
 	latest := int64(math.MaxInt64)
 	if !c.unknown {
 		latest = c.Ended.At
@@ -171,9 +196,9 @@ func (r rules) effects(k *config, c *call, fences []int64) (all []*config) {
 		at.Now = now
 		leasts := []int64{c.Fence}
 		if c.unknown && c.Op == "claim" {
-			// The fences that no known claim was given are given in their order.
-			if i, _ := slices.BinarySearch(fences, at.Fence+1); i < len(fences) {
-				leasts = append(leasts, fences[i])
+			// Fences are given in their order.
+			if i, _ := slices.BinarySearch(fences[c.Owner], at.Fence+1); i < len(fences[c.Owner]) {
+				leasts = append(leasts, fences[c.Owner][i])
 			}
 		}
 		for _, least := range leasts {
@@ -199,20 +224,21 @@ func (r rules) effects(k *config, c *call, fences []int64) (all []*config) {
 func (c *call) renews() bool { return c.acquired() || c.Op == "extend" && c.Answer == "ok" }
 
 func (k *config) took(c *call) bool {
-	_, took := slices.BinarySearch(k.done, c.Began.N)
+	_, took := slices.BinarySearch(k.done, c.id)
 	return took
 }
 
 // with returns k after an open call has taken effect.
 func (k *config) with(c *call) *config {
 	to := *k
-	i, _ := slices.BinarySearch(k.done, c.Began.N)
-	to.done = slices.Insert(slices.Clone(k.done), i, c.Began.N)
+	i, _ := slices.BinarySearch(k.done, c.id)
+	to.done = slices.Insert(slices.Clone(k.done), i, c.id)
 	return &to
 }
 
 // moments returns the times of the model that it may be: while the lease runs, when it has run out, and when the record
-// has expired. Neither may come too early.
+// has expired. Neither may come too early. A process that knows the store's clock less exactly than another one takes a
+// lease for running longer.
 func (r rules) moments(k *config, latest int64) []time.Duration {
 	all := []time.Duration{k.Now}
 	if len(k.Records) == 0 {
@@ -221,6 +247,9 @@ func (r rules) moments(k *config, latest int64) []time.Duration {
 	end := k.Records[0].End
 	if k.Records[0].State == retrysafe.Pending && k.Now < end && latest >= k.since+k.lasts-r.tolerance {
 		all = append(all, end)
+	}
+	if k.Records[0].State == retrysafe.Pending && k.Now >= end && k.Now < end+modelTime {
+		all = append(all, end-1)
 	}
 	if k.Now < end+modelTime && latest >= k.since+k.lasts+r.keep-r.tolerance {
 		all = append(all, end+modelTime)
@@ -250,7 +279,7 @@ func (k *config) do(c *call, least int64) (s model.State, told string) {
 		s.Records = s.Records[:1] // those before it have expired
 		e := event{
 			Op: c.Op, Answer: got.Verdict.String(), Fence: got.Record.Fence, FirstFence: got.Record.FirstFence,
-			Text: string(got.Record.Result.Body),
+			Same: got.Record.Fingerprint == c.Request, Text: string(got.Record.Result.Body),
 		}
 		for _, step := range got.Record.Steps {
 			e.Steps = append(e.Steps, step.Name)
@@ -278,11 +307,14 @@ func ownerOf(text string) (o retrysafe.Owner) {
 	return o
 }
 
-// told is what the client was told, as text. A claim of an ended key may leave the steps out.
+// told is what the client was told, as text. A claim of an ended key may leave the steps out. A record of another request
+// has neither: the functions do not show them.
 func (e event) told() string {
 	switch {
 	case e.Op != "claim":
 		return e.Answer
+	case !e.Same:
+		return fmt.Sprint(e.Answer, e.Fence, e.FirstFence)
 	case e.Answer == "done":
 		return fmt.Sprint(e.Answer, e.Fence, e.FirstFence, e.Text)
 	}
