@@ -96,7 +96,7 @@ func (b braintree) send(ctx context.Context, method, path string, body []byte, o
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode >= 300 && answer.StatusCode != http.StatusUnprocessableEntity {
-		return fmt.Errorf("Braintree: %s", answer.Status)
+		return fmt.Errorf("braintree: %s", answer.Status)
 	}
 	return xml.NewDecoder(answer.Body).Decode(out)
 }
