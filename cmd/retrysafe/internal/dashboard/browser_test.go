@@ -17,6 +17,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/keys"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/traffic"
+	"github.com/retrysafe/retrysafe/internal/testing/browser"
 	"github.com/retrysafe/retrysafe/internal/testing/servers"
 	"github.com/retrysafe/retrysafe/proxy"
 )
@@ -68,7 +69,7 @@ func TestInABrowser(t *testing.T) {
 	k.decide(k.abandon("initech"+hostile, "order-21"))
 	server := httptest.NewServer(k.dashboard)
 	t.Cleanup(server.Close)
-	b := open(t)
+	b := window{browser.Open(t)}
 	pages := map[string]string{
 		"overview": "/", "list": "/find?state=all", "attention": "/attention", "key": "/keys/" + waiting, "ended": "/keys/" + ended,
 		"decide": "/decide?digest=" + waiting, "configuration": "/configuration", "decisions": "/audit?read=1", "missing": "/nowhere",
@@ -76,21 +77,21 @@ func TestInABrowser(t *testing.T) {
 		"top": "/top",
 	}
 	for name, path := range pages {
-		b.goTo(server.URL + path)
+		b.GoTo(server.URL + path)
 		for _, colours := range []string{"light", "dark"} {
 			for _, width := range []int{1180, 390} {
-				b.show(colours, width)
+				b.Show(colours, width)
 				b.check(fmt.Sprintf("%s, %s, %d wide", name, colours, width), string(axe), name == "missing")
 				picture := fmt.Sprintf("dashboard-%s-%s-%d.png", name, colours, width)
 				if *write && slices.Contains(published, picture) {
-					must(t, os.WriteFile(filepath.Join(pictures, picture), b.picture(), 0o644))
+					must(t, os.WriteFile(filepath.Join(pictures, picture), b.Picture(), 0o644))
 				}
 			}
 		}
 	}
 	b.decide(server.URL, waiting)
 	if got := k.stateOf(waiting); got != keys.Failed {
-		t.Errorf("the key is %s:\n%s", got, b.run("document.body.innerText"))
+		t.Errorf("the key is %s:\n%s", got, b.Run("document.body.innerText"))
 	}
 	b.check("the result", string(axe), false)
 	b.login(string(axe))
@@ -106,42 +107,45 @@ func (k *kit) decide(digest string) {
 	k.must(err)
 }
 
+// window is a browser's page that shows the dashboard.
+type window struct{ *browser.Page }
+
 // check fails the test for what the page has reported, and for what axe finds.
-func (b *browser) check(name, axe string, isError bool) {
+func (b window) check(name, axe string, isError bool) {
 	b.Helper()
-	if b.run("typeof axe") == "undefined" {
-		b.run(axe)
+	if b.Run("typeof axe") == "undefined" {
+		b.Run(axe)
 	}
-	found := b.run(`axe.run({preload: false, resultTypes: ['violations']}).then(r => r.violations.map(v => v.id + ': ' + v.help + ' ' +
+	found := b.Run(`axe.run({preload: false, resultTypes: ['violations']}).then(r => r.violations.map(v => v.id + ': ' + v.help + ' ' +
 		v.nodes.map(n => n.html + ' ' + n.failureSummary).join(' ')).join('\n'))`)
 	if found != "" {
 		b.Errorf("%s: axe finds\n%s", name, found)
 	}
-	if wide := b.run("document.documentElement.scrollWidth > window.innerWidth"); wide != "false" {
+	if wide := b.Run("document.documentElement.scrollWidth > window.innerWidth"); wide != "false" {
 		b.Errorf("%s: the page is wider than the window", name)
 	}
-	for _, text := range b.trouble {
+	for _, text := range b.Trouble {
 		if !isError || !strings.Contains(text, "404") {
 			b.Errorf("%s: %s", name, text)
 		}
 	}
-	b.trouble = nil
+	b.Trouble = nil
 }
 
 // decide goes through the forms as a person does.
-func (b *browser) decide(url, digest string) {
+func (b window) decide(url, digest string) {
 	b.Helper()
-	b.goTo(url + "/keys/" + digest)
-	b.load(func() { b.run(`document.querySelector('a[href^="/decide"]').click()`) })
-	b.run(`document.getElementById('action-fail').click()
+	b.GoTo(url + "/keys/" + digest)
+	b.Load(func() { b.Run(`document.querySelector('a[href^="/decide"]').click()`) })
+	b.Run(`document.getElementById('action-fail').click()
 		document.getElementById('reason').value = 'no charge\nat the bank'
 		document.getElementById('by').value = 'Alice'`)
-	b.load(func() { b.run(`document.querySelector('form[action="/decide/preview"] button').click()`) })
-	b.load(func() { b.run(`document.querySelector('form[action="/decide/confirm"] button').click()`) })
+	b.Load(func() { b.Run(`document.querySelector('form[action="/decide/preview"] button').click()`) })
+	b.Load(func() { b.Run(`document.querySelector('form[action="/decide/confirm"] button').click()`) })
 }
 
 // login logs in and out.
-func (b *browser) login(axe string) {
+func (b window) login(axe string) {
 	b.Helper()
 	second, err := NewSecondPerson([]string{"resolve"}, filepath.Join(b.TempDir(), "proposals"))
 	must(b.T, err)
@@ -150,35 +154,35 @@ func (b *browser) login(axe string) {
 	proposal := k.propose("purge", decidePath, "release", digest, k.abandon("acme"+script, "order-18"))
 	server := httptest.NewServer(k.dashboard)
 	b.Cleanup(server.Close)
-	b.goTo(server.URL + "/find")
+	b.GoTo(server.URL + "/find")
 	b.check("login", axe, false)
-	b.run(`document.getElementById('access-token').value = '` + "second" + tokenOf + `'`)
-	b.load(func() { b.run(`document.querySelector('main button').click()`) })
-	if got := b.run("location.pathname + ' ' + document.querySelector('.name').innerText"); got != "/find second-user" {
+	b.Run(`document.getElementById('access-token').value = '` + "second" + tokenOf + `'`)
+	b.Load(func() { b.Run(`document.querySelector('main button').click()`) })
+	if got := b.Run("location.pathname + ' ' + document.querySelector('.name').innerText"); got != "/find second-user" {
 		b.Errorf("after the login: %s", got)
 	}
 	for name, path := range map[string]string{"proposal": proposal, "proposals": "/attention", "proposed": "/keys/" + digest} {
-		b.goTo(server.URL + path)
+		b.GoTo(server.URL + path)
 		b.checkAll(name, axe)
 	}
-	b.goTo(server.URL + proposal)
-	b.load(func() { b.run(`document.querySelector('form.confirm button').click()`) })
+	b.GoTo(server.URL + proposal)
+	b.Load(func() { b.Run(`document.querySelector('form.confirm button').click()`) })
 	b.check("the confirmed proposal", axe, false)
 	if got := k.stateOf(digest); got != keys.Released {
-		b.Errorf("the key is %s:\n%s", got, b.run("document.body.innerText"))
+		b.Errorf("the key is %s:\n%s", got, b.Run("document.body.innerText"))
 	}
-	b.load(func() { b.run(`document.querySelector('.who button').click()`) })
-	if got := b.run("location.pathname"); got != "/login" {
+	b.Load(func() { b.Run(`document.querySelector('.who button').click()`) })
+	if got := b.Run("location.pathname"); got != "/login" {
 		b.Errorf("after the logout: %s", got)
 	}
 }
 
 // checkAll checks the page in light and dark, on a desktop and on a phone.
-func (b *browser) checkAll(name, axe string) {
+func (b window) checkAll(name, axe string) {
 	b.Helper()
 	for _, colours := range []string{"light", "dark"} {
 		for _, width := range []int{1180, 390} {
-			b.show(colours, width)
+			b.Show(colours, width)
 			b.check(fmt.Sprintf("%s, %s, %d wide", name, colours, width), axe, false)
 		}
 	}
@@ -188,20 +192,20 @@ func (b *browser) checkAll(name, axe string) {
 // cookie is SameSite=Strict.
 //
 // Seen to fail with a redirect in place of the page that finishLogin ends with: the browser asked for the login again.
-func (b *browser) loginAtProvider(axe string) {
+func (b window) loginAtProvider(axe string) {
 	b.Helper()
 	s := startSSO(b.T, Options{Users: users(b.T)})
 	s.idp.groups[aliceID] = []string{"ops"}
-	b.goTo(s.url + "/find")
+	b.GoTo(s.url + "/find")
 	b.checkAll("login-provider", axe)
-	b.load(func() { b.run(`document.querySelector('main a.button').click()`) })
-	b.run(`document.querySelector('input[name=username]').value = '` + alice + `'
+	b.Load(func() { b.Run(`document.querySelector('main a.button').click()`) })
+	b.Run(`document.querySelector('input[name=username]').value = '` + alice + `'
 		document.querySelector('input[name=password]').value = 'verysecure'`)
-	b.load(func() { b.run(`document.querySelector('button').click()`) }) // the page that leads on
-	for deadline := time.Now().Add(time.Minute); b.run("location.pathname") == CallbackPath && time.Now().Before(deadline); {
+	b.Load(func() { b.Run(`document.querySelector('button').click()`) }) // the page that leads on
+	for deadline := time.Now().Add(time.Minute); b.Run("location.pathname") == CallbackPath && time.Now().Before(deadline); {
 		time.Sleep(10 * time.Millisecond)
 	}
-	if got := b.run("location.pathname + ' ' + (document.querySelector('.name') ?? document.body).innerText"); got != "/find "+aliceName {
+	if got := b.Run("location.pathname + ' ' + (document.querySelector('.name') ?? document.body).innerText"); got != "/find "+aliceName {
 		b.Errorf("after the login: %s", got)
 	}
 }
@@ -211,15 +215,15 @@ func TestTheOverviewRenewsItself(t *testing.T) {
 	k := start(t, Options{Traffic: traffic.NewMeter()})
 	server := httptest.NewServer(k.dashboard)
 	t.Cleanup(server.Close)
-	b := open(t)
-	b.goTo(server.URL + "/")
+	b := window{browser.Open(t)}
+	b.GoTo(server.URL + "/")
 	k.dashboard.options.Traffic.Observe(context.Background(), proxy.Event{Route: "POST /seen-later", Kind: retrysafe.WorkSucceeded})
-	for deadline := time.Now().Add(patience); !strings.Contains(b.run("document.body.innerText"), "POST /seen-later"); time.Sleep(100 * time.Millisecond) {
+	for deadline := time.Now().Add(browser.Patience); !strings.Contains(b.Run("document.body.innerText"), "POST /seen-later"); time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("it does not renew itself")
 		}
 	}
-	if len(b.trouble) > 0 {
-		t.Error(b.trouble)
+	if len(b.Trouble) > 0 {
+		t.Error(b.Trouble)
 	}
 }

@@ -129,6 +129,7 @@ func (s *service) open(ctx context.Context) (err error) {
 	log := newLogger(p.config.Log.Value, s.logs)
 	s.log = log
 	logWarnings(log, p.config)
+	logMadeKeys(log, p)
 	var scoped context.Context
 	scoped, s.stopScope = context.WithCancel(ctx)
 	scope, err := p.scope.open(scoped, log)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
 	"reflect"
@@ -211,4 +212,21 @@ func madeOf(o httpsafe.Options) string {
 		how += fmt.Sprintf(" %T %+[1]v", o.KeySource)
 	}
 	return how
+}
+
+// logMadeKeys logs what the keys of each route are made of that makes them itself. A process that starts does not know
+// the settings before it, so that it cannot warn as warnOfOtherKeys does: the lines of two starts show the difference.
+func logMadeKeys(log *slog.Logger, p *plan) {
+	for _, r := range p.routes() {
+		of := []any{"route", cmp.Or(r.Pattern, config.DefaultTopic)}
+		switch k := r.HTTP.KeySource.(type) {
+		case httpsafe.NaturalKey:
+			of = append(of, "kind", "natural", "path", k.PathValues, "fields", k.Fields, "reference", k.Reference)
+		case httpsafe.BodyHash:
+			of = append(of, "kind", "body_hash", "fields", k.Fields.Include, "intent", k.Intent)
+		default:
+			continue
+		}
+		log.Info("keys are made from requests", append(of, "scope_version", r.HTTP.ScopeVersion)...)
+	}
 }

@@ -146,9 +146,10 @@ func TestAReloadKeepsTheSecretOfTheUpstreamKey(t *testing.T) {
 	clitest.WantText(t, "error", p.Line(notReloaded)["error"].(string), "upstream_key_secret cannot change")
 }
 
-// A reload that gives requests other keys says so, by route; one that leaves them as they are says nothing.
+// A reload that gives requests other keys says so, by route; one that leaves them as they are says nothing. A start says
+// what keys are made of, so that it can be compared with the start before.
 //
-// Seen to fail with ScopeVersion, VerifyFunc and KeySource taken out of madeOf one after the other, with the comparison
+// Seen to fail with logMadeKeys taken out of open; with ScopeVersion, VerifyFunc and KeySource taken out of madeOf one after the other, with the comparison
 // of scopes taken out of warnOfOtherKeys, with Default taken out of routes, and with a header in place of a member of the
 // body taken for another key.
 func TestAReloadSaysWhoseKeysHaveChanged(t *testing.T) {
@@ -163,6 +164,8 @@ func TestAReloadSaysWhoseKeysHaveChanged(t *testing.T) {
 	github := "verify: {github: {secret: {file: " + secret + "}}}, key: {natural: {fields: [/id]}}"
 	p := startReloadable(t, file("credential", "{body_hash: {fields: [/a]}}", "key: {header: X-Key}", "key: {natural: {fields: [/id]}}"),
 		"--store=memory:")
+	clitest.WantText(t, "log of the start", p.Log(),
+		`"keys are made from requests","route":"POST /sales","kind":"body_hash","fields":["/a"]`)
 	for i, change := range []struct{ text, routes string }{
 		{file("credential", "{body_hash: {fields: [/a, /b]}}", "key: {header: X-Key}", "key: {natural: {fields: [/id]}}"), `"routes":"POST /sales"`},
 		{file("credential", "{body_hash: {fields: [/a, /b]}}", "key: {body: /key}", github), `"routes":"POST /events"`},

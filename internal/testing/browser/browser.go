@@ -1,6 +1,6 @@
 //go:build unix
 
-package dashboard
+package browser
 
 import (
 	"bufio"
@@ -16,16 +16,18 @@ import (
 	"github.com/retrysafe/retrysafe/internal/testing/servers"
 )
 
-// browser is a page of Chromium, which is driven through a pipe: each message of the DevTools protocol is JSON and a
-// zero byte.
-type browser struct {
+// Page is a page of Chromium, which is driven through a pipe: each message of the DevTools protocol is JSON and a zero
+// byte.
+type Page struct {
 	*testing.T
+	// Trouble is what pages have reported: errors, violations of their policy, and dialogs.
+	Trouble []string
+
 	to      *os.File
 	from    *bufio.Reader
 	session string
 	last    int
 	loads   int
-	trouble []string // that pages have reported
 }
 
 type message struct {
@@ -36,11 +38,11 @@ type message struct {
 	Error  json.RawMessage `json:"error,omitempty"`
 }
 
-// patience bounds how long the browser may take for everything that a test does.
-const patience = 9 * time.Minute
+// Patience bounds how long the browser may take for everything that a test does.
+const Patience = 9 * time.Minute
 
-// open starts a browser with an empty page.
-func open(t *testing.T) *browser {
+// Open starts a browser with an empty page. It ends with the test.
+func Open(t *testing.T) *Page {
 	t.Helper()
 	profile, err := os.MkdirTemp("", "retrysafe-browser-")
 	must(t, err)
@@ -66,20 +68,20 @@ func open(t *testing.T) *browser {
 			time.Sleep(100 * time.Millisecond)
 		}
 	})
-	must(t, from.SetReadDeadline(time.Now().Add(patience)))
-	b := &browser{T: t, to: to, from: bufio.NewReaderSize(from, 1<<20)}
+	must(t, from.SetReadDeadline(time.Now().Add(Patience)))
+	b := &Page{T: t, to: to, from: bufio.NewReaderSize(from, 1<<20)}
 	var page struct{ TargetID, SessionID string }
-	b.call("Target.createTarget", map[string]any{"url": "about:blank"}, &page)
-	b.call("Target.attachToTarget", map[string]any{"targetId": page.TargetID, "flatten": true}, &page)
+	b.Call("Target.createTarget", map[string]any{"url": "about:blank"}, &page)
+	b.Call("Target.attachToTarget", map[string]any{"targetId": page.TargetID, "flatten": true}, &page)
 	b.session = page.SessionID
 	for _, domain := range []string{"Page", "Runtime", "Log", "Audits"} {
-		b.call(domain+".enable", nil, nil)
+		b.Call(domain+".enable", nil, nil)
 	}
 	return b
 }
 
-// call sends a command, and waits for its result.
-func (b *browser) call(method string, params any, result any) {
+// Call sends a command, and waits for its result.
+func (b *Page) Call(method string, params any, result any) {
 	b.Helper()
 	b.last++
 	text, err := json.Marshal(map[string]any{"id": b.last, "method": method, "params": params, "sessionId": b.session})
@@ -107,7 +109,7 @@ func (b *browser) call(method string, params any, result any) {
 
 // read returns the next message, and notes what a page reports: errors, violations of its policy, and dialogs, which
 // only a script of a record would open.
-func (b *browser) read() message {
+func (b *Page) read() message {
 	b.Helper()
 	text, err := b.from.ReadBytes(0)
 	must(b.T, err)
@@ -120,14 +122,14 @@ func (b *browser) read() message {
 		text := m.Method + " " + string(m.Params)
 		isAdvice := strings.Contains(text, `"level":"verbose"`) || strings.Contains(text, `"code":"GenericIssue"`)
 		if !isAdvice {
-			b.trouble = append(b.trouble, text)
+			b.Trouble = append(b.Trouble, text)
 		}
 	}
 	return m
 }
 
-// load does what loads a page, and waits until it is loaded.
-func (b *browser) load(do func()) {
+// Load does what loads a page, and waits until it is loaded.
+func (b *Page) Load(do func()) {
 	b.Helper()
 	before := b.loads
 	do()
@@ -136,42 +138,50 @@ func (b *browser) load(do func()) {
 	}
 }
 
-func (b *browser) goTo(url string) {
+// GoTo loads a page.
+func (b *Page) GoTo(url string) {
 	b.Helper()
-	b.load(func() { b.call("Page.navigate", map[string]any{"url": url}, nil) })
+	b.Load(func() { b.Call("Page.navigate", map[string]any{"url": url}, nil) })
 }
 
-// run evaluates JavaScript in the page, as the console does, and returns its text.
-func (b *browser) run(script string) string {
+// Run evaluates JavaScript in the page, as the console does, and returns its text.
+func (b *Page) Run(script string) string {
 	b.Helper()
 	var out struct {
 		Result           struct{ Value any }
 		ExceptionDetails json.RawMessage
 	}
-	b.call("Runtime.evaluate", map[string]any{"expression": script, "awaitPromise": true, "returnByValue": true}, &out)
+	b.Call("Runtime.evaluate", map[string]any{"expression": script, "awaitPromise": true, "returnByValue": true}, &out)
 	if out.ExceptionDetails != nil {
 		b.Fatalf("%.80s: %s", script, out.ExceptionDetails)
 	}
 	return fmt.Sprint(out.Result.Value)
 }
 
-// show sets the colours and the width of the window.
-func (b *browser) show(colours string, width int) {
+// Show sets the colours and the width of the window.
+func (b *Page) Show(colours string, width int) {
 	b.Helper()
-	b.call("Emulation.setEmulatedMedia", map[string]any{
+	b.Call("Emulation.setEmulatedMedia", map[string]any{
 		"features": []map[string]string{{"name": "prefers-color-scheme", "value": colours}, {"name": "prefers-reduced-motion", "value": "reduce"}},
 	}, nil)
-	b.call("Emulation.setDeviceMetricsOverride", map[string]any{
+	b.Call("Emulation.setDeviceMetricsOverride", map[string]any{
 		"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 600,
 	}, nil)
 }
 
-// picture returns the whole page as a PNG.
-func (b *browser) picture() []byte {
+// Picture returns the whole page as a PNG.
+func (b *Page) Picture() []byte {
 	b.Helper()
 	var out struct{ Data string }
-	b.call("Page.captureScreenshot", map[string]any{"format": "png", "captureBeyondViewport": true}, &out)
+	b.Call("Page.captureScreenshot", map[string]any{"format": "png", "captureBeyondViewport": true}, &out)
 	png, err := base64.StdEncoding.DecodeString(out.Data)
 	must(b.T, err)
 	return png
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -1,0 +1,96 @@
+//go:build unix
+
+package clients
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe/internal/testing/browser"
+)
+
+// The page's script pays each order once, under one key: while the browser is offline, after an answer was lost and the
+// page loaded again, and if two contexts of one origin, as two tabs are, pay the same order at once.
+//
+// Seen to fail with "key: crypto.randomUUID()" in the headers of send, with timer and listener of "online" taken out of
+// the page, and with "put" in place of "add".
+func TestTheBrowserPaysOnce(t *testing.T) {
+	text, err := os.ReadFile("../../docs/mobile-and-browser.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, script, _ := strings.Cut(string(text), "```js file=payments.js\n")
+	script, _, _ = strings.Cut(script, "```\n")
+	s := newTill(t, func() {})
+	api := s.Config.Handler
+	var loses atomic.Bool
+	s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/":
+			w.Header().Set("Content-Type", "text/html")
+			w.Write([]byte(`<link rel=icon href=data:,>
+				<script type=module>import * as p from "/payments.js"; window.p = p</script>`))
+		case "/payments.js":
+			w.Header().Set("Content-Type", "text/javascript")
+			w.Write([]byte(script))
+		case "/payments":
+			r.Header.Set("Authorization", "Bearer me") // a browser's cookie
+			answer := httptest.NewRecorder()
+			api.ServeHTTP(answer, r)
+			if loses.Load() {
+				panic(http.ErrAbortHandler)
+			}
+			for name, values := range answer.Header() {
+				w.Header()[name] = values
+			}
+			w.WriteHeader(answer.Code)
+			w.Write(answer.Body.Bytes())
+		}
+	})
+	b := browser.Open(t)
+	b.Call("Network.enable", nil, nil)
+	offline := func(is bool) {
+		b.Call("Network.emulateNetworkConditions",
+			map[string]any{"offline": is, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}, nil)
+	}
+	answered := func(orders string) {
+		t.Helper()
+		const list = `p.intents().then(all => all.filter(i => i.answer?.status === 201).map(i => i.order).join(" "))`
+		got := b.Run(list)
+		for deadline := time.Now().Add(time.Minute); got != orders && time.Now().Before(deadline); got = b.Run(list) {
+			time.Sleep(20 * time.Millisecond)
+		}
+		if got != orders {
+			t.Fatalf("the page has answers for %q, want %q", got, orders)
+		}
+	}
+
+	b.GoTo(s.URL + "/")
+	offline(true)
+	b.Run(`p.pay("offline", 4200)`)
+	answered("")
+	s.check(t, 0)
+	offline(false)
+	answered("offline")
+
+	loses.Store(true)
+	b.Run(`p.pay("lost", 4200)`)
+	answered("offline")
+	loses.Store(false)
+	b.GoTo(s.URL + "/")
+	answered("lost offline")
+
+	b.Run(`new Promise(loaded => {
+		const tab = document.createElement("iframe")
+		tab.src = "/"
+		tab.onload = loaded
+		document.body.append(tab)
+	}).then(() => Promise.all([p.pay("twice", 1), frames[0].p.pay("twice", 1), p.pay("twice", 1)])).then(() => "")`)
+	answered("lost offline twice")
+	s.check(t, 3)
+}

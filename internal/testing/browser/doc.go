@@ -1,0 +1,2 @@
+// Package browser drives a page of Chromium in tests.
+package browser
