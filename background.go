@@ -35,6 +35,9 @@ const (
 	maxUndoing = 128
 )
 
+// jitter returns a random time between half of d and d. It is a variable so that a simulation can be repeated.
+var jitter = func(d time.Duration) time.Duration { return d/2 + rand.N(d/2) }
+
 func newBackground() background {
 	ctx, stop := context.WithCancel(context.Background())
 	return background{ctx: ctx, stop: stop, tasks: &sync.WaitGroup{}}
@@ -58,7 +61,7 @@ func (b *background) sleep(d time.Duration) bool { return b.sleepUntil(nil, d) }
 
 // sleepUntil is sleep that a value in now ends.
 func (b *background) sleepUntil(now <-chan struct{}, d time.Duration) bool {
-	t := time.NewTimer(d/2 + rand.N(d/2))
+	t := time.NewTimer(jitter(d))
 	defer t.Stop()
 	select {
 	case <-t.C:
@@ -145,7 +148,7 @@ func (g *Guard) undoClaim(p ClaimParams) {
 	}
 	now := time.Now()
 	b.tasks.Add(1)
-	due := now.Add(firstPause/2 + rand.N(firstPause/2))
+	due := now.Add(jitter(firstPause))
 	heap.Push(&b.undos, &undo{guard: g, params: p, due: due, pause: firstPause, until: now.Add(p.Lease)})
 	g.undoDue()
 }
@@ -212,7 +215,7 @@ func (u *undo) plan(err error) {
 		u.due = time.Time{}
 		return
 	case err != nil && !u.undone:
-		u.due, u.pause = now.Add(u.pause/2+rand.N(u.pause/2)), min(2*u.pause, lastUndoPause)
+		u.due, u.pause = now.Add(jitter(u.pause)), min(2*u.pause, lastUndoPause)
 		return
 	case !u.undone:
 		u.undone, u.pause = true, u.params.Lease/16
