@@ -18,7 +18,11 @@ class RetrysafeError extends Error {
 class InFlight extends RetrysafeError {}
 class Mismatch extends RetrysafeError {}
 class Abandoned extends RetrysafeError {}
-class OutcomeUnknown extends RetrysafeError {}
+// Thrown in the work, it says that nothing happened, neither in the transaction nor elsewhere.
+class Retryable extends RetrysafeError {}
+// Thrown in the work, it says that it is not known what happened.
+class Unknown extends RetrysafeError {}
+class OutcomeUnknown extends Unknown {}
 class AnswerGone extends RetrysafeError {}
 class Misuse extends RetrysafeError {}
 class LeaseLost extends RetrysafeError {}
@@ -141,13 +145,14 @@ async function once (pool, options, work) {
       const now = sent && await whatBecame(o, e.cause)
       if (now.result) {
         result = { ...now.result, replayed: now.attempt !== held.attempt }
-      } else if (left > 1 && o.takeOver && (sent || e instanceof LeaseLost || isConflict(e))) {
+      } else if (left > 1 && o.takeOver && !(e instanceof Unknown) && (sent || e instanceof LeaseLost || isConflict(e))) {
         await sleep(Math.random() * 50)
         continue
       } else {
         // Without takeOver, what the work has done outside of the transaction may have happened: the key stays taken.
         // The lease runs out in any case: ending it must not hide the error, nor wait for a server that is gone.
-        const ended = began && !o.takeOver ? extend(pool, held.lease, 0, o) : release(pool, held.lease, o)
+        const keep = e instanceof Unknown || (began && !o.takeOver && !(e instanceof Retryable))
+        const ended = keep ? extend(pool, held.lease, 0, o) : release(pool, held.lease, o)
         await Promise.race([ended.catch(() => {}), sleep(5000, undefined, { ref: false })])
         throw sent ? e.cause : e
       }
@@ -600,5 +605,5 @@ function httpMeta (contentType, lines) {
 
 module.exports = {
   Encryption, Unreadable, once, claim, hold, complete, fail, release, step, saveStep, childKey, extend, fingerprint, RetrysafeError, InFlight, Mismatch, Abandoned,
-  OutcomeUnknown, AnswerGone, Misuse, Failed, LeaseLost, InvalidLease, NoSuchClaim, AnswerConflict, NoTransaction, InvalidArgument
+  Retryable, Unknown, OutcomeUnknown, AnswerGone, Misuse, Failed, LeaseLost, InvalidLease, NoSuchClaim, AnswerConflict, NoTransaction, InvalidArgument
 }

@@ -37,7 +37,7 @@ __version__ = "0.1.0"
 __all__ = [
     "once", "run", "idempotent", "claim", "Operation", "fingerprint",
     "Encryption", "hold", "complete", "fail", "step", "save_step", "child_key", "extend", "release",
-    "Error", "InFlight", "Mismatch", "Abandoned", "OutcomeUnknown", "AnswerGone", "Misuse", "Failed",
+    "Error", "InFlight", "Mismatch", "Abandoned", "Retryable", "Unknown", "OutcomeUnknown", "AnswerGone", "Misuse", "Failed",
     "LeaseLost", "InvalidLease", "NoSuchClaim", "AnswerConflict", "NoTransaction", "InvalidArgument",
     "Unreadable",
 ]
@@ -71,10 +71,22 @@ class Mismatch(Error):
 
 
 class Abandoned(Error):
-    """Abandoned is raised, with take_over=False, if an earlier attempt began and did not end, or raised an exception."""
+    """Abandoned is raised, with take_over=False, if an earlier attempt began and did not end, or raised an exception
+    other than Retryable."""
 
 
-class OutcomeUnknown(Error):
+class Retryable(Error):
+    """Retryable, raised inside of once, says that nothing happened, neither in the transaction nor elsewhere: the key is
+    released, also with take_over=False."""
+
+
+class Unknown(Error):
+    """Unknown, raised inside of once, says that it is not known what happened, such as after a call to another system
+    whose answer was lost. The work is rolled back and the key is left abandoned, never released: the next call takes it
+    over, or raises Abandoned with take_over=False."""
+
+
+class OutcomeUnknown(Unknown):
     """OutcomeUnknown is raised if the answer to COMMIT was lost and the database could not be asked what became of it.
     Repeat the call with the same key: it gets the stored answer, or runs the work if nothing was committed."""
 
@@ -486,10 +498,16 @@ class Operation:
                     digest, failed, code, bytes(meta or b""), bytes(body))
         return str(verdict)
 
-    def _give_up(self, conn: Any) -> None:
-        """Release the key after the work was rolled back. With take_over=False that is not enough: what the work has
-        done outside of the transaction may have happened, so the key stays taken, and later calls raise Abandoned."""
-        keep = self._began and not self._released and not self._claim["take_over"]
+    def _give_up(self, conn: Any, cause: Optional[BaseException] = None) -> None:
+        """Release the key after the work was rolled back, or end its lease, so that it is abandoned: after Unknown, and
+        with take_over=False after every exception that does not say that nothing happened, because the work may have had
+        an effect outside of the transaction."""
+        if isinstance(cause, Unknown):
+            keep = True
+        elif self._released or isinstance(cause, Retryable):
+            keep = False
+        else:
+            keep = self._began and not self._claim["take_over"]
         with suppress(Exception):  # the lease runs out in any case
             if keep:
                 _alone(conn, self._schema, "extend", lease=self.lease, lease_for=timedelta(0))
@@ -581,8 +599,8 @@ def once(
     """Run the block in one transaction with the completion of its key, or hand out the answer that is stored.
 
     The key is claimed in a transaction of its own. The block checks op.done, does its work through op.conn, and calls
-    op.complete or op.fail; the transaction commits at its end. An exception rolls it back and releases the key, or
-    leaves it abandoned with take_over=False.
+    op.complete or op.fail; the transaction commits at its end. An exception rolls it back and releases the key. With
+    take_over=False, and if the exception is Unknown, it leaves the key abandoned.
 
     conn         a connection of psycopg 3 or psycopg2, or of Django or SQLAlchemy on one of them; in no transaction, and
                  used by nothing else until the block has ended
@@ -592,8 +610,8 @@ def once(
     lease        for how many seconds other calls get InFlight if this process dies
     keep         for how many seconds later calls get the answer
     take_over    whether to run the work if an earlier attempt began and did not end. It is safe for work that is in the
-                 transaction. With False the work begins once, unless op.release says that nothing happened: after a
-                 crash and after an exception, later calls raise Abandoned
+                 transaction. With False the work begins once, unless op.release or Retryable says that nothing happened:
+                 after a crash and after any other exception, later calls raise Abandoned
     wait         for how many seconds to wait for an attempt that runs, before InFlight is raised
     transaction  a function that returns the context manager of the transaction, if a framework must know of it:
                  django.db.transaction.atomic, or begin of a SQLAlchemy connection or session
@@ -621,7 +639,7 @@ def once(
                     with _committed(op, own):
                         op.fail(failure.answer, failure.code, failure.content_type)
             except BaseException as e:
-                op._give_up(driver)
+                op._give_up(driver, e)
                 if not isinstance(e, _Released):
                     raise
             return
@@ -645,7 +663,7 @@ def run(
             break
         except Exception as e:
             again = isinstance(e, LeaseLost) or _sqlstate(e) in _RETRYABLE
-            if not more or not again or not options.get("take_over", True):
+            if not more or not again or isinstance(e, Unknown) or not options.get("take_over", True):
                 raise
             time.sleep(random.uniform(0, 0.05))
     if op.failed:

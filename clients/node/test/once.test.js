@@ -73,6 +73,32 @@ for (const [name, options] of Object.entries({
       }
     })
 
+    // It is not known what happened: the next call takes the key over, and one that must not is refused. Seen to fail with
+    // the key given up, with the work run again because of the cause, and with OutcomeUnknown no Unknown.
+    test('Unknown keeps the key', async (t) => {
+      const pool = newPool(t, options)
+      for (const error of [new retrysafe.Unknown('no answer', { cause: { code: '40001' } }), new retrysafe.OutcomeUnknown('elsewhere')]) {
+        const o = { scope: 'pay', key: newKey() }
+        const work = charge(o.key, () => { throw error })
+        assert.equal(await rejection(once(pool, o, work)), error)
+        assert(await rejection(once(pool, { ...o, takeOver: false }, work)) instanceof retrysafe.Abandoned)
+        assert.deepEqual([work.runs, await charges(pool, o.key)], [1, 0])
+        assert.equal((await once(pool, o, charge(o.key))).attempt, 2)
+      }
+    })
+
+    // Seen to fail with Retryable not looked for.
+    test('Retryable gives the key up', async (t) => {
+      const pool = newPool(t, options)
+      for (const takeOver of [true, false]) {
+        const o = { scope: 'pay', key: newKey(), takeOver }
+        const refused = new retrysafe.Retryable('connection refused')
+        assert.equal(await rejection(once(pool, o, charge(o.key, () => { throw refused }))), refused)
+        assert.equal((await once(pool, o, charge(o.key))).replayed, false)
+        assert.equal(await charges(pool, o.key), 1)
+      }
+    })
+
     // Seen to fail with step's COMMIT taken out, and with heldBy kept in the step: extend called hold there.
     test('steps are done once, under a key of their own', async (t) => {
       const pool = newPool(t, options)

@@ -1,6 +1,6 @@
 // What TypeScript says of the types: integration/clientlibs compiles this file with --strict.
 import { Pool } from 'pg'
-import retrysafe, { once, claim, hold, complete, step, Encryption, Failed, InFlight, type Result, type Operation } from 'retrysafe'
+import retrysafe, { once, claim, hold, complete, step, Encryption, Failed, InFlight, Unknown, type Result, type Operation } from 'retrysafe'
 
 const pool = new Pool()
 
@@ -9,6 +9,7 @@ async function pay (order: string, amount: number): Promise<Result<{ id: number 
     const { rows } = await tx.query<{ id: number }>('INSERT INTO charges (key) VALUES ($1) RETURNING id', [order])
     const sent: number = await op.step('mail', (childKey: string) => childKey.length)
     if (sent > 100) throw new Failed({ error: 'no money' }, { code: 402 })
+    if (sent > 99) throw new Unknown('no answer', { cause: sent })
     return { id: rows[0]!.id }
   })
 }
