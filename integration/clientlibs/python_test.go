@@ -54,7 +54,7 @@ func pythonTestsOn(t *testing.T, direct, bouncer string, kills int, modules ...s
 }
 
 func TestPythonClient(t *testing.T) {
-	pythonTests(t, 0, "tests.test_once", "tests.test_functions", "tests.test_frameworks", "tests.test_page", "tests.test_testing")
+	pythonTests(t, 0, "tests.test_once", "tests.test_aio", "tests.test_functions", "tests.test_frameworks", "tests.test_page", "tests.test_testing")
 }
 
 // The wheel is built, installed and imported, and its types are checked.
