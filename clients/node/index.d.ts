@@ -35,6 +35,12 @@ export interface ClaimOptions {
   tags?: Record<string, string>
   /** Encrypts the answer and the results of steps before they reach the database. Default: they are stored as they are. */
   encryption?: Encryption
+  /**
+   * A function for counters. It is called with claimed when an attempt begins, replayed when a stored answer is returned,
+   * in_flight, mismatch and abandoned when the error of that name is thrown, and lost when an attempt was taken over by
+   * another. What it throws is ignored. Default: none.
+   */
+  observe?: (event: 'claimed' | 'replayed' | 'in_flight' | 'mismatch' | 'abandoned' | 'lost') => void
 }
 
 /**
@@ -192,6 +198,18 @@ export function extend (client: ClientBase | Pool, lease: string, seconds: numbe
  * (null or undefined) has an empty fingerprint.
  */
 export function fingerprint (request: unknown): Buffer
+
+/**
+ * Returns a key that is derived from what is asked: from values that become JSON, such as ['order', customer, items]. The
+ * client for Python derives the same one.
+ *
+ * Warning: two equal orders have the same key. The second one is taken for a retry: its caller gets the answer of the first,
+ * and nothing runs. Pass something that distinguishes two orders and is the same in each retry of one, such as the number of
+ * the cart. A key that the caller chooses is better: it alone knows whether it repeats an order or places another one.
+ *
+ * secret, of at least 16 bytes, keeps readers of the key from testing guesses of the parts.
+ */
+export function contentKey (parts: readonly unknown[], options?: { secret?: string | Uint8Array }): string
 
 /** The base of all errors of this module. Messages never have a lease or a key. */
 export class RetrysafeError extends Error {

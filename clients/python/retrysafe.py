@@ -38,7 +38,7 @@ from typing import (
 
 __version__ = "0.1.0"
 __all__ = [
-    "once", "run", "idempotent", "claim", "Operation", "fingerprint",
+    "once", "run", "idempotent", "claim", "Operation", "fingerprint", "content_key",
     "Encryption", "hold", "complete", "fail", "step", "save_step", "child_key", "extend", "release",
     "Error", "InFlight", "Mismatch", "Abandoned", "Retryable", "Unknown", "OutcomeUnknown", "AnswerGone", "Misuse", "Failed",
     "LeaseLost", "InvalidLease", "NoSuchClaim", "AnswerConflict", "NoTransaction", "InvalidArgument",
@@ -47,6 +47,7 @@ __all__ = [
 
 Seconds = Union[int, float, timedelta]
 Connect = Callable[[], Any]
+Observe = Callable[[str], Any]
 
 _IDLE, _ACTIVE, _IN_ERROR, _CLOSED = 0, 1, 3, 4  # transaction_status: the numbers are libpq's, and the same in both drivers
 _RETRYABLE = ("40001", "40P01")  # serialization failure, deadlock
@@ -404,6 +405,7 @@ class _Attempt:
         self._connect: Connect = lambda: None
         self._child_secret: Optional[bytes] = None
         self._encryption: Optional[Encryption] = None
+        self._observe: Optional[Observe] = None
         self.lease = ""  # the right to complete the key: keep it out of logs; empty if replayed
         self.attempt = 0  # 1 is the first
         self.done = False  # whether there is an answer, of this attempt or of an earlier one
@@ -508,6 +510,11 @@ class _Attempt:
             yield other
         finally:
             await _result(other.close())
+
+    def _tell(self, event: str) -> None:
+        if self._observe:
+            with suppress(Exception):
+                self._observe(event)
 
     @staticmethod
     def _driver(conn: Any) -> Any:
@@ -623,14 +630,14 @@ def claim(
     conn: Any, scope: Union[str, bytes], key: Union[str, bytes], request: Any = None, *,
     lease: Seconds = 30, keep: Seconds = 86400, take_over: bool = False, wait: float = 0,
     connect: Optional[Connect] = None, schema: str = "retrysafe", child_secret: Union[str, bytes, None] = None,
-    tags: Optional[Mapping[str, str]] = None, encryption: Optional[Encryption] = None,
+    tags: Optional[Mapping[str, str]] = None, encryption: Optional[Encryption] = None, observe: Optional[Observe] = None,
 ) -> Operation:
     """Claim a key in a transaction of its own, for work that is not in a block of once: do the work and pass op.lease to
     complete, or call release. The arguments are those of once, and take_over is off: work that is not in the
     transaction of complete may have been done by the attempt that died."""
     return _run(_claim_alone(
         Operation, conn, scope, key, request, lease=lease, keep=keep, take_over=take_over, wait=wait, connect=connect,
-        schema=schema, child_secret=child_secret, tags=tags, encryption=encryption))
+        schema=schema, child_secret=child_secret, tags=tags, encryption=encryption, observe=observe))
 
 
 async def _claim_alone(
@@ -645,13 +652,14 @@ async def _claim(
     kind: Type[_A], driver: Any, scope: Union[str, bytes], key: Union[str, bytes], request: Any, *,
     lease: Seconds = 30, keep: Seconds = 86400, take_over: bool, wait: float = 0,
     connect: Optional[Connect] = None, schema: str = "retrysafe", child_secret: Union[str, bytes, None] = None,
-    tags: Optional[Mapping[str, str]] = None, encryption: Optional[Encryption] = None,
+    tags: Optional[Mapping[str, str]] = None, encryption: Optional[Encryption] = None, observe: Optional[Observe] = None,
 ) -> _A:
     if _status(driver) != _IDLE:
         raise Misuse("the connection is in a transaction, and the claim would be rolled back with it: "
                      "COMMIT first, or use another connection")
     op = kind(driver, schema)
     op._connect, op._child_secret, op._encryption = connect or _another(driver), _secret(child_secret), encryption
+    op._observe = observe
     op._claim = {
         "scope": _text("scope", scope), "id": _text("key", key), "fingerprint": fingerprint(request),
         "lease_for": _interval(lease), "keep": _interval(keep), "take_over": take_over, "owner": str(uuid.uuid4()),
@@ -663,7 +671,10 @@ async def _claim(
         verdict = op._take(row)
         if verdict in ("acquired", "done"):
             op.replayed = op.done
+            op._tell("replayed" if op.done else "claimed")
             return op
+        if verdict != "in_flight" or time.monotonic() >= limit:
+            op._tell(verdict)
         if verdict == "mismatch":
             raise Mismatch("the key was first used for a different request: use a new key for a new operation")
         if verdict == "abandoned":
@@ -681,7 +692,7 @@ def once(
     lease: Seconds = 30, keep: Seconds = 86400, take_over: bool = True, wait: float = 0,
     transaction: Optional[Callable[[], ContextManager[Any]]] = None,
     connect: Optional[Connect] = None, schema: str = "retrysafe", child_secret: Union[str, bytes, None] = None,
-    tags: Optional[Mapping[str, str]] = None, encryption: Optional[Encryption] = None,
+    tags: Optional[Mapping[str, str]] = None, encryption: Optional[Encryption] = None, observe: Optional[Observe] = None,
 ) -> ContextManager[Operation]:
     """Run the block in one transaction with the completion of its key, or hand out the answer that is stored.
 
@@ -710,10 +721,13 @@ def once(
                  the clear, and a record that is there keeps its own: no secrets
     encryption   encrypts the answer and the results of steps before they reach the database: see Encryption. None: they
                  are stored as they are
+    observe      a function for counters. It is called with "claimed" when an attempt begins, "replayed" when a stored
+                 answer is handed out, "in_flight", "mismatch" and "abandoned" when the error of that name is raised, and
+                 "lost" when LeaseLost has ended the block. What it raises is ignored
     """
     return _Blocking(_once(
         Operation, conn, scope, key, request, transaction, lease=lease, keep=keep, take_over=take_over, wait=wait,
-        connect=connect, schema=schema, child_secret=child_secret, tags=tags, encryption=encryption))
+        connect=connect, schema=schema, child_secret=child_secret, tags=tags, encryption=encryption, observe=observe))
 
 
 class _Blocking(ContextManager[_T]):
@@ -748,6 +762,8 @@ async def _once(
                     async with _committed(op, own):
                         await op._end("fail", failure.answer, failure.code, failure.content_type, (), None)
             except BaseException as e:
+                if isinstance(e, LeaseLost):
+                    op._tell("lost")
                 await op._give_up(driver, e)
                 if not isinstance(e, _Released):
                     raise
@@ -825,6 +841,24 @@ def fingerprint(request: Any) -> bytes:
     """Return the SHA-256 of a request: of bytes, of a str in UTF-8, or of the JSON of anything else, with sorted keys,
     without spaces, in UTF-8. None has no fingerprint: then one key stands for one request, whatever it is."""
     return b"" if request is None else hashlib.sha256(_bytes(request, sort_keys=True)).digest()
+
+
+def content_key(*parts: Any, secret: Union[str, bytes, None] = None) -> str:
+    """Return a key that is derived from what is asked: from values that become JSON, such as ("order", customer, items).
+
+    Warning: two equal orders have the same key. The second one is taken for a retry: its caller gets the answer of the
+    first, and nothing runs. Pass something that distinguishes two orders and is the same in each retry of one, such as the
+    number of the cart, and keep the key as short as the retries last. A key that the caller chooses is better: it alone
+    knows whether it repeats an order or places another one.
+
+    secret  at least 16 bytes, or a str in UTF-8: without it, whoever reads the key can test guesses of the parts
+    """
+    if not parts:
+        raise InvalidArgument("content_key needs the parts of what is asked")
+    content = _bytes(parts, sort_keys=True)
+    if secret is None:
+        return hashlib.sha256(content).hexdigest()
+    return hmac.new(_secret(secret) or b"", content, hashlib.sha256).hexdigest()
 
 
 def hold(conn: Any, lease: str, *, schema: str = "retrysafe") -> str:

@@ -1,11 +1,12 @@
 // What TypeScript says of the types: integration/clientlibs compiles this file with --strict.
 import { Pool } from 'pg'
-import retrysafe, { once, claim, hold, complete, step, Encryption, Failed, InFlight, Unknown, type Result, type Operation } from 'retrysafe'
+import retrysafe, { once, contentKey, claim, hold, complete, step, Encryption, Failed, InFlight, Unknown, type Result, type Operation } from 'retrysafe'
 
 const pool = new Pool()
+const counts: Record<string, number> = {}
 
 async function pay (order: string, amount: number): Promise<Result<{ id: number }>> {
-  return once(pool, { scope: 'payments', key: order, request: { order, amount }, isolation: 'serializable', childSecret: Buffer.alloc(32) }, async (tx, op: Operation) => {
+  return once(pool, { scope: 'payments', key: contentKey(['order', order]), request: { order, amount }, observe: (event) => { counts[event] = 1 }, isolation: 'serializable', childSecret: Buffer.alloc(32) }, async (tx, op: Operation) => {
     const { rows } = await tx.query<{ id: number }>('INSERT INTO charges (key) VALUES ($1) RETURNING id', [order])
     const sent: number = await op.step('mail', (childKey: string) => childKey.length)
     if (sent > 100) throw new Failed({ error: 'no money' }, { code: 402 })

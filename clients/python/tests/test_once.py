@@ -1,3 +1,4 @@
+import collections
 import contextlib
 import threading
 import unittest
@@ -317,6 +318,30 @@ class Others(Case):
             op.complete("mine")
         self.assertEqual(caught.exception.sqlstate, "RS001")
         self.assertEqual((self.charges(name), pay(conn, name).answer), (1, b"theirs"))
+
+    # Seen to fail with each _tell left out, with in_flight counted for each time that a waiting call looks, and with an
+    # exception of observe passed on.
+    @each
+    def test_counters(self, name, conn):
+        counts, other = collections.Counter(), self.opened(psycopg.connect(DATABASE))
+
+        def observe(event):
+            counts[event] += 1
+            raise ValueError("of a counter")
+
+        pay(conn, name, 1, observe=observe)
+        pay(conn, name, 1, observe=observe)
+        self.assertRaises(retrysafe.Mismatch, pay, conn, name, 2, observe=observe)
+        retrysafe.claim(self.admin, "payments", f"{name} 2")
+        self.assertRaises(retrysafe.InFlight, pay, conn, f"{name} 2", wait=0.2, observe=observe)
+        self.expire(f"{name} 2")
+        self.assertRaises(retrysafe.Abandoned, retrysafe.claim, conn, "payments", f"{name} 2", observe=observe)
+        with self.assertRaises(retrysafe.LeaseLost), retrysafe.once(conn, "payments", f"{name} 3", observe=observe) as op:
+            charge(op, name)
+            self.expire(f"{name} 3")
+            pay(other, f"{name} 3")
+            op.complete("")
+        self.assertEqual(counts, dict(claimed=2, replayed=1, mismatch=1, in_flight=1, abandoned=1, lost=1))
 
     # Eight at once, at each isolation level. Seen to fail with nothing run again after 40001.
     def test_many_at_once(self):
