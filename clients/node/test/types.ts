@@ -1,6 +1,7 @@
 // What TypeScript says of the types: integration/clientlibs compiles this file with --strict.
 import { Pool } from 'pg'
 import retrysafe, { once, contentKey, claim, hold, complete, step, Encryption, Failed, InFlight, Unknown, type Result, type Operation } from 'retrysafe'
+import { checkTwoAtOnce, checkCompleted } from 'retrysafe/testing'
 
 const pool = new Pool()
 const counts: Record<string, number> = {}
@@ -28,6 +29,8 @@ async function all (): Promise<void> {
   } catch (e) {
     if (e instanceof InFlight) setTimeout(all, e.retryAfter * 1000, stored, saved)
   }
+  await checkTwoAtOnce(pool, (key) => pay(key, 4200), () => 1)
+  await checkCompleted(pool, { scope: 'a', key: 'b', answer: { id: 1 } }, () => pay('b', 1), async () => [])
   // @ts-expect-error: the scope is missing
   await once(pool, { key: 'a' }, () => 1)
   // @ts-expect-error: there is no such isolation
