@@ -10,7 +10,7 @@ import unittest
 import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-FILES = ["retrysafe.py", "retrysafe_aio.py", "retrysafe_testing.py"]
+FILES = ["retrysafe.py", "retrysafe_aio.py", "retrysafe_queues.py", "retrysafe_testing.py"]
 
 # Complete types: mypy accepts it with --strict only if py.typed was installed and the types are what they should be.
 TYPED = """
@@ -57,7 +57,7 @@ class Package(unittest.TestCase):
             self.assertEqual(wheel.name, "retrysafe-0.1.0-py3-none-any.whl")
             self.assertEqual(
                 sorted(name for name in zipfile.ZipFile(wheel).namelist() if "dist-info" not in name),
-                ["retrysafe/__init__.py", "retrysafe/aio.py", "retrysafe/py.typed", "retrysafe/testing.py"])
+                ["retrysafe/__init__.py", "retrysafe/aio.py", "retrysafe/py.typed", "retrysafe/queues.py", "retrysafe/testing.py"])
             with tarfile.open(source) as files:
                 names = {name.split("/", 1)[1] for name in files.getnames()}
             self.assertLessEqual({"retrysafe.py", "py.typed", "LICENSE", "README.md", "tests/test_once.py"}, names)
@@ -65,7 +65,7 @@ class Package(unittest.TestCase):
             python = folder / "venv" / "bin" / "python"
             run(python, "-m", "pip", "install", "--no-index", "--no-deps", wheel)
             self.assertEqual(
-                run(python, "-c", "import retrysafe, retrysafe.aio, retrysafe.testing; print(retrysafe.__version__, retrysafe.__file__)", cwd=folder).split(),
+                run(python, "-c", "import retrysafe, retrysafe.aio, retrysafe.queues, retrysafe.testing; print(retrysafe.__version__, retrysafe.__file__)", cwd=folder).split(),
                 ["0.1.0", str(next(folder.glob("venv/lib/python3*/site-packages/retrysafe/__init__.py")))])
             (folder / "typed.py").write_text(TYPED)
             checked = subprocess.run(
