@@ -101,20 +101,20 @@ class Aio(Case, unittest.IsolatedAsyncioTestCase):
         async def call(n):
             async with await connect() as conn:
                 async def work(op):
-                    await charge(op, "many")
+                    await charge(op, "aio many")
                     await asyncio.sleep(0.1)
                     return n
 
-                return await aio.run(conn, "payments", "many", None, work, wait=60)
+                return await aio.run(conn, "payments", "aio many", None, work, wait=60)
 
         answers = await asyncio.gather(*[call(n) for n in range(8)])
-        self.assertEqual((len(set(answers)), self.charges("many")), (1, 1))
+        self.assertEqual((len(set(answers)), self.charges("aio many")), (1, 1))
 
     # Seen to fail without _exclusive.
     async def test_tasks_that_share_a_connection(self):
-        async with await connect() as conn, aio.once(conn, "payments", "shared") as op:
+        async with await connect() as conn, aio.once(conn, "payments", "aio shared") as op:
             with self.assertRaisesRegex(retrysafe.Misuse, "used by another"):
-                await asyncio.create_task(pay(conn, "shared 2"))
+                await asyncio.create_task(pay(conn, "aio shared 2"))
             await op.complete("")
 
     @each
@@ -177,15 +177,15 @@ class Aio(Case, unittest.IsolatedAsyncioTestCase):
 
         async with await connect() as conn:
             for _ in range(2):
-                self.assertEqual(await pay(conn, "decorated", amount=2), b'{"amount":2}')
+                self.assertEqual(await pay(conn, "aio decorated", amount=2), b'{"amount":2}')
             with self.assertRaises(retrysafe.Mismatch):
-                await pay(conn, "decorated", 3)
-        self.assertEqual((self.charges("decorated"), pay.__doc__), (1, "Pays."))
+                await pay(conn, "aio decorated", 3)
+        self.assertEqual((self.charges("aio decorated"), pay.__doc__), (1, "Pays."))
 
     # Seen to fail with _was_committed not awaited, and with the other connection not awaited.
     async def test_a_commit_whose_answer_is_lost(self):
         for before, charges in (False, 1), (True, 0):
-            key, network = f"lost {before}", Cut(self, before)
+            key, network = f"aio lost {before}", Cut(self, before)
             conn = await connect(network.url)
             try:
                 async with aio.once(conn, "payments", key) as op:
@@ -203,19 +203,19 @@ class Aio(Case, unittest.IsolatedAsyncioTestCase):
     async def test_a_connection_of_the_other_kind(self):
         async with await connect() as conn:
             with self.assertRaisesRegex(TypeError, "retrysafe.aio"):
-                retrysafe.claim(conn, "payments", "kind")
+                retrysafe.claim(conn, "payments", "aio kind")
             for other in self.admin, self.admin.cursor(), object():
                 with self.assertRaisesRegex(TypeError, "not an AsyncConnection"):
-                    await pay(other, "kind")
+                    await pay(other, "aio kind")
 
     # Seen to fail with a _run that closes the coroutine and returns None.
     async def test_a_coroutine_in_a_synchronous_block(self):
         async def work():
             await asyncio.sleep(0)
 
-        with self.assertRaisesRegex(retrysafe.Misuse, "use retrysafe.aio"), retrysafe.once(self.admin, "payments", "sync") as op:
+        with self.assertRaisesRegex(retrysafe.Misuse, "use retrysafe.aio"), retrysafe.once(self.admin, "payments", "aio sync") as op:
             op.step("one", work)
-        self.assertEqual((self.records("sync"), self.admin.info.transaction_status), ([], 0))
+        self.assertEqual((self.records("aio sync"), self.admin.info.transaction_status), ([], 0))
 
     async def test_the_program_of_the_module(self):
         self.admin.execute("DROP TABLE charges; CREATE TABLE charges (order_id text, amount int)")
