@@ -209,12 +209,15 @@ class Kafka(Queues):
         with contextlib.closing(confluent_kafka.Consumer({**self.config, "group.id": "dead"})) as consumer:
             consumer.assign([confluent_kafka.TopicPartition(self.dead, 0, 0)])
             while len(found) < count:
-                message = consumer.poll(1)
-                if message and not message.error():
+                message = consumer.poll(10)
+                if message is None:
+                    break
+                if not message.error():
                     found.append((self.body(message), dict(message.headers())[queues.REASON].decode()))
         return found
 
-    # Seen to fail with seek left out: a message that is to come later does not, and the test does not end.
+    # Seen to fail with seek left out: a message that is to come later does not, and the loop waits for it for ever. Also
+    # with dead letters that are not produced, and with the body left out of the call of run.
     def test_what_becomes_of_messages(self):
         self.send(self.MESSAGES)
         self.consume(len(self.MESSAGES), max_deliveries=4)
