@@ -20,7 +20,8 @@ export interface ClaimOptions {
   /**
    * Whether to run if an earlier attempt began and did not end; otherwise Abandoned is thrown. Default: true in once, whose
    * work is in the transaction, and false in claim. With false, once calls the work a single time: after a crash and after
-   * an exception, later calls throw Abandoned, because an effect outside of the transaction may have happened.
+   * an exception other than Retryable, later calls throw Abandoned, because an effect outside of the transaction may have
+   * happened.
    */
   takeOver?: boolean
   /** How often the transaction is run, if it fails with 40001 or 40P01 or the lease is lost. Default 10. */
@@ -34,6 +35,12 @@ export interface ClaimOptions {
   tags?: Record<string, string>
   /** Encrypts the answer and the results of steps before they reach the database. Default: they are stored as they are. */
   encryption?: Encryption
+  /**
+   * A function for counters. It is called with claimed when an attempt begins, replayed when a stored answer is returned,
+   * in_flight, mismatch and abandoned when the error of that name is thrown, and lost when an attempt was taken over by
+   * another. What it throws is ignored. Default: none.
+   */
+  observe?: (event: 'claimed' | 'replayed' | 'in_flight' | 'mismatch' | 'abandoned' | 'lost') => void
 }
 
 /**
@@ -144,7 +151,8 @@ export interface Operation {
 /**
  * Runs work(tx, op) in one transaction with the completion of its key, and returns what it returned, as JSON brings it
  * back. If the key was completed before, returns the stored answer, and the work does not run. An exception of the work
- * rolls the transaction back, gives the key up (unless takeOver is false), and is thrown.
+ * rolls the transaction back, gives the key up, and is thrown. With takeOver false, and if the exception is Unknown, the
+ * key is left abandoned instead.
  *
  * tx is a client of the pool with a transaction, which once commits. The work runs again if the database refuses the
  * transaction with 40001 or 40P01, so it must not have effects outside of the transaction, except in steps.
@@ -191,6 +199,18 @@ export function extend (client: ClientBase | Pool, lease: string, seconds: numbe
  */
 export function fingerprint (request: unknown): Buffer
 
+/**
+ * Returns a key that is derived from what is asked: from values that become JSON, such as ['order', customer, items]. The
+ * client for Python derives the same one.
+ *
+ * Warning: two equal orders have the same key. The second one is taken for a retry: its caller gets the answer of the first,
+ * and nothing runs. Pass something that distinguishes two orders and is the same in each retry of one, such as the number of
+ * the cart. A key that the caller chooses is better: it alone knows whether it repeats an order or places another one.
+ *
+ * secret, of at least 16 bytes, keeps readers of the key from testing guesses of the parts.
+ */
+export function contentKey (parts: readonly unknown[], options?: { secret?: string | Uint8Array }): string
+
 /** The base of all errors of this module. Messages never have a lease or a key. */
 export class RetrysafeError extends Error {
   /** The SQLSTATE, if the database raised the error. */
@@ -202,8 +222,23 @@ export class InFlight extends RetrysafeError { readonly retryAfter: number }
 export class Mismatch extends RetrysafeError {}
 /** An earlier attempt began and did not end, or its work threw, and takeOver is off. */
 export class Abandoned extends RetrysafeError {}
+/**
+ * Thrown in the work of once, it says that nothing happened, neither in the transaction nor elsewhere: the key is given up,
+ * also with takeOver false.
+ */
+export class Retryable extends RetrysafeError {
+  constructor (message?: string, options?: { cause?: unknown })
+}
+/**
+ * Thrown in the work of once, it says that it is not known what happened, such as after a call to another system whose
+ * answer was lost. The work is rolled back and the key is left abandoned, never given up: the next call takes it over, or
+ * throws Abandoned with takeOver false.
+ */
+export class Unknown extends RetrysafeError {
+  constructor (message?: string, options?: { cause?: unknown })
+}
 /** The answer to COMMIT was lost and the record could not be asked. Call again with the same key. */
-export class OutcomeUnknown extends RetrysafeError {}
+export class OutcomeUnknown extends Unknown {}
 /** The operation has completed, and its answer is not kept any more. */
 export class AnswerGone extends RetrysafeError { readonly result: Omit<Result, 'answer' | 'body'> }
 /** The calls were made in an order that cannot be exactly once. Nothing was committed. */

@@ -18,7 +18,11 @@ class RetrysafeError extends Error {
 class InFlight extends RetrysafeError {}
 class Mismatch extends RetrysafeError {}
 class Abandoned extends RetrysafeError {}
-class OutcomeUnknown extends RetrysafeError {}
+// Thrown in the work, it says that nothing happened, neither in the transaction nor elsewhere.
+class Retryable extends RetrysafeError {}
+// Thrown in the work, it says that it is not known what happened.
+class Unknown extends RetrysafeError {}
+class OutcomeUnknown extends Unknown {}
 class AnswerGone extends RetrysafeError {}
 class Misuse extends RetrysafeError {}
 class LeaseLost extends RetrysafeError {}
@@ -137,17 +141,19 @@ async function once (pool, options, work) {
     try {
       result = await attempt(o, held, begin)
     } catch (e) {
+      if (e instanceof LeaseLost) tell(o, 'lost')
       const sent = e instanceof Unanswered
       const now = sent && await whatBecame(o, e.cause)
       if (now.result) {
         result = { ...now.result, replayed: now.attempt !== held.attempt }
-      } else if (left > 1 && o.takeOver && (sent || e instanceof LeaseLost || isConflict(e))) {
+      } else if (left > 1 && o.takeOver && !(e instanceof Unknown) && (sent || e instanceof LeaseLost || isConflict(e))) {
         await sleep(Math.random() * 50)
         continue
       } else {
         // Without takeOver, what the work has done outside of the transaction may have happened: the key stays taken.
         // The lease runs out in any case: ending it must not hide the error, nor wait for a server that is gone.
-        const ended = began && !o.takeOver ? extend(pool, held.lease, 0, o) : release(pool, held.lease, o)
+        const keep = e instanceof Unknown || (began && !o.takeOver && !(e instanceof Retryable))
+        const ended = keep ? extend(pool, held.lease, 0, o) : release(pool, held.lease, o)
         await Promise.race([ended.catch(() => {}), sleep(5000, undefined, { ref: false })])
         throw sent ? e.cause : e
       }
@@ -229,12 +235,13 @@ async function take (o) {
       if (--tries < 1 || !(isConflict(e) || isLost(e))) throw e
       continue
     }
+    const left = until - performance.now()
+    if (row.verdict !== 'in_flight' || left <= 0) tell(o, { acquired: 'claimed', done: 'replayed' }[row.verdict] ?? row.verdict)
     switch (row.verdict) {
       case 'acquired': case 'done': return asClaim(row, o)
       case 'mismatch': throw new Mismatch('the key was first used for another request: use a new key for a new operation')
       case 'abandoned': throw new Abandoned('an earlier attempt began and did not end: find out what it has done, or set takeOver')
     }
-    const left = until - performance.now()
     const retryAfter = Math.max(1, Math.ceil(Number(row.left)))
     if (left <= 0) throw new InFlight(`another attempt at this operation is running: try again in ${retryAfter} s`, { retryAfter })
     await sleep(Math.min(left, pause *= 1 + Math.random()))
@@ -338,6 +345,7 @@ async function call (client, schema = 'retrysafe', functions, given, columns) {
 
 const quoted = (schema) => `"${schema.replaceAll('"', '""')}"`
 const isPool = (x) => typeof x?.totalCount === 'number'
+const tell = (o, event) => { try { o.observe?.(event) } catch {} }
 const isConflict = (e) => [e, e?.cause, e?.original].some((x) => x?.code === '40001' || x?.code === '40P01')
 const isLost = (e) => /^(08|57P0|ECONNRESET$|EPIPE$)/.test(e.code) || /^Connection terminated( unexpectedly)?$/.test(e.message)
 // isRefusal reports whether the server has refused a COMMIT. Of a server or a pooler that is going away, nothing is known.
@@ -345,7 +353,7 @@ const isRefusal = (e) => e.severity === 'ERROR' && !/^(08|57|58|XX)/.test(e.code
 
 const isolations = ['read committed', 'repeatable read', 'serializable']
 
-function settings (pool, { scope, key, request, lease = 30, keep = 86400, takeOver = false, wait = 0, tries = 10, isolation, schema, childSecret, tags, encryption }) {
+function settings (pool, { scope, key, request, lease = 30, keep = 86400, takeOver = false, wait = 0, tries = 10, isolation, schema, childSecret, tags, encryption, observe }) {
   const refuse = (message) => { throw new InvalidArgument(message) }
   if (!isPool(pool)) refuse('the first argument must be a Pool of pg: the key is claimed on a connection of its own')
   if (![scope, key].every((x) => typeof x === 'string' || x instanceof Uint8Array)) refuse('scope and key must be strings or Buffers')
@@ -353,10 +361,11 @@ function settings (pool, { scope, key, request, lease = 30, keep = 86400, takeOv
   if (!(tries >= 1)) refuse('tries must be 1 or more')
   if (isolation !== undefined && !isolations.includes(isolation)) refuse(`isolation must be one of: ${isolations.join(', ')}`)
   if (encryption !== undefined && !(encryption instanceof Encryption)) refuse('encryption must be a new Encryption(keyset)')
+  if (observe !== undefined && typeof observe !== 'function') refuse('observe must be a function')
   if (tags !== undefined && (typeof tags !== 'object' || tags === null)) refuse('tags must be an object of strings')
   const given = { scope: bytes(scope), id: bytes(key), fingerprint: fingerprint(request), lease_for: lease, keep, owner: randomUUID(), tags: tags && JSON.stringify(tags) }
   return {
-    pool, schema, wait, tries, takeOver, encryption, digest: digest(given.scope, given.id), childSecret: secretBytes(childSecret), claim: ({ takeOver }) => ({ ...given, take_over: takeOver }),
+    pool, schema, wait, tries, takeOver, encryption, observe, digest: digest(given.scope, given.id), childSecret: secretBytes(childSecret), claim: ({ takeOver }) => ({ ...given, take_over: takeOver }),
     begin: 'BEGIN' + (isolation ? ' ISOLATION LEVEL ' + isolation.toUpperCase() : '')
   }
 }
@@ -397,6 +406,13 @@ function fields (headers = {}) {
     found[key] = key in found ? `${found[key]}, ${value}` : String(value).trim()
   }
   return found
+}
+
+// contentKey returns a key that is derived from what is asked. Two equal orders have the same one.
+function contentKey (parts, { secret } = {}) {
+  if (!Array.isArray(parts) || !parts.length) throw new InvalidArgument('contentKey needs an array with the parts of what is asked')
+  const hash = secret === undefined ? createHash('sha256') : createHmac('sha256', secretBytes(secret))
+  return hash.update(canonical(parts)).digest('hex')
 }
 
 // fingerprint returns the SHA-256 of a request: of bytes, of a string in UTF-8, or of the canonical JSON of anything else.
@@ -599,6 +615,6 @@ function httpMeta (contentType, lines) {
 }
 
 module.exports = {
-  Encryption, Unreadable, once, claim, hold, complete, fail, release, step, saveStep, childKey, extend, fingerprint, RetrysafeError, InFlight, Mismatch, Abandoned,
-  OutcomeUnknown, AnswerGone, Misuse, Failed, LeaseLost, InvalidLease, NoSuchClaim, AnswerConflict, NoTransaction, InvalidArgument
+  Encryption, Unreadable, once, claim, hold, complete, fail, release, step, saveStep, childKey, extend, fingerprint, contentKey, RetrysafeError, InFlight, Mismatch, Abandoned,
+  Retryable, Unknown, OutcomeUnknown, AnswerGone, Misuse, Failed, LeaseLost, InvalidLease, NoSuchClaim, AnswerConflict, NoTransaction, InvalidArgument
 }

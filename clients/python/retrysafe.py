@@ -29,23 +29,27 @@ import re
 import sys
 import time
 import uuid
-from contextlib import closing, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import timedelta
-from typing import Any, Callable, ContextManager, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Type, Union
+from typing import (
+    Any, AsyncContextManager, AsyncIterator, Callable, ContextManager, Coroutine, Dict, Iterator, List, Mapping, Optional,
+    Sequence, Tuple, Type, TypeVar, Union,
+)
 
 __version__ = "0.1.0"
 __all__ = [
-    "once", "run", "idempotent", "claim", "Operation", "fingerprint",
+    "once", "run", "idempotent", "claim", "Operation", "fingerprint", "content_key",
     "Encryption", "hold", "complete", "fail", "step", "save_step", "child_key", "extend", "release",
-    "Error", "InFlight", "Mismatch", "Abandoned", "OutcomeUnknown", "AnswerGone", "Misuse", "Failed",
+    "Error", "InFlight", "Mismatch", "Abandoned", "Retryable", "Unknown", "OutcomeUnknown", "AnswerGone", "Misuse", "Failed",
     "LeaseLost", "InvalidLease", "NoSuchClaim", "AnswerConflict", "NoTransaction", "InvalidArgument",
     "Unreadable",
 ]
 
 Seconds = Union[int, float, timedelta]
 Connect = Callable[[], Any]
+Observe = Callable[[str], Any]
 
-_IDLE, _IN_ERROR, _CLOSED = 0, 3, 4  # transaction_status: the numbers are libpq's, and the same in both drivers
+_IDLE, _ACTIVE, _IN_ERROR, _CLOSED = 0, 1, 3, 4  # transaction_status: the numbers are libpq's, and the same in both drivers
 _RETRYABLE = ("40001", "40P01")  # serialization failure, deadlock
 _TRIES = 10
 _ASK_FOR = 15.0  # seconds in which the record is asked what became of a COMMIT
@@ -71,10 +75,22 @@ class Mismatch(Error):
 
 
 class Abandoned(Error):
-    """Abandoned is raised, with take_over=False, if an earlier attempt began and did not end, or raised an exception."""
+    """Abandoned is raised, with take_over=False, if an earlier attempt began and did not end, or raised an exception
+    other than Retryable."""
 
 
-class OutcomeUnknown(Error):
+class Retryable(Error):
+    """Retryable, raised inside of once, says that nothing happened, neither in the transaction nor elsewhere: the key is
+    released, also with take_over=False."""
+
+
+class Unknown(Error):
+    """Unknown, raised inside of once, says that it is not known what happened, such as after a call to another system
+    whose answer was lost. The work is rolled back and the key is left abandoned, never released: the next call takes it
+    over, or raises Abandoned with take_over=False."""
+
+
+class OutcomeUnknown(Unknown):
     """OutcomeUnknown is raised if the answer to COMMIT was lost and the database could not be asked what became of it.
     Repeat the call with the same key: it gets the stored answer, or runs the work if nothing was committed."""
 
@@ -345,8 +361,39 @@ def _as_text(data: bytes) -> str:
         return data.decode("latin-1")
 
 
-class Operation:
-    """Operation is one attempt at an operation, or the answer of an earlier one: see once and claim."""
+# The rules are coroutines, which this module runs on synchronous connections and retrysafe.aio on those of asyncio. On a
+# synchronous connection a coroutine blocks where it would suspend, so that _run gets its result with one call.
+
+_T = TypeVar("_T")
+_A = TypeVar("_A", bound="_Attempt")
+
+
+def _run(coroutine: Coroutine[Any, Any, _T]) -> _T:
+    try:
+        coroutine.send(None)
+        coroutine.throw(Misuse("a coroutine was passed to a call on a synchronous connection: use retrysafe.aio"))
+    except StopIteration as e:
+        result: _T = e.value
+        return result
+    raise AssertionError
+
+
+async def _result(value: Any) -> Any:
+    """Return what a call of a connection has returned, or what a coroutine returns."""
+    return await value if inspect.isawaitable(value) else value
+
+
+async def _pause(conn: Any, seconds: float) -> None:
+    if _is_async(conn):
+        import asyncio
+
+        await asyncio.sleep(seconds)
+    else:
+        time.sleep(seconds)
+
+
+class _Attempt:
+    """_Attempt is what Operation and its counterpart in retrysafe.aio share."""
 
     def __init__(self, conn: Any, schema: str) -> None:
         self._conn, self._schema = conn, schema
@@ -358,6 +405,7 @@ class Operation:
         self._connect: Connect = lambda: None
         self._child_secret: Optional[bytes] = None
         self._encryption: Optional[Encryption] = None
+        self._observe: Optional[Observe] = None
         self.lease = ""  # the right to complete the key: keep it out of logs; empty if replayed
         self.attempt = 0  # 1 is the first
         self.done = False  # whether there is an answer, of this attempt or of an earlier one
@@ -390,86 +438,87 @@ class Operation:
         """Return the answer, decoded."""
         return json.loads(self.answer)
 
-    def complete(
-        self, answer: Any, code: int = 200, content_type: str = "application/json",
-        headers: Sequence[str] = (), keep: Optional[Seconds] = None,
-    ) -> None:
-        """Store the answer (bytes, a str, or anything that becomes JSON) in the transaction of the work. It is kept as
-        long as the call of once says, or for keep seconds."""
-        self._end("complete", answer, code, content_type, headers, keep)
+    def release(self) -> None:
+        """Give the key up when the block ends, with what the work has written rolled back: nothing happened."""
+        self._released = True
 
-    def fail(
-        self, answer: Any, code: int = 422, content_type: str = "application/json",
-        headers: Sequence[str] = (), keep: Optional[Seconds] = None,
+    async def _end(
+        self, verb: str, answer: Any, code: int, kind: str, headers: Sequence[str], keep: Optional[Seconds],
     ) -> None:
-        """Store a final failure, which commits with what the work has written. Raise Failed to have that rolled back."""
-        self._end("fail", answer, code, content_type, headers, keep)
-
-    def _end(self, verb: str, answer: Any, code: int, kind: str, headers: Sequence[str], keep: Optional[Seconds]) -> None:
-        body, ended_by = _end(self.conn, self._schema, verb, self.lease, answer, code, kind, headers, keep,
-                              self._encryption)
+        body, ended_by = await _end(self.conn, self._schema, verb, self.lease, answer, code, kind, headers, keep,
+                                    self._encryption)
         if ended_by != self._held_by:  # what the work wrote before may be gone
             raise Misuse("the block has ended its transaction itself: leave COMMIT and ROLLBACK to once")
         self._answer = body
         self.done, self.failed, self.code, self.content_type = True, verb == "fail", code, kind
         self.headers = list(headers)
 
-    def release(self) -> None:
-        """Give the key up when the block ends, with what the work has written rolled back: nothing happened."""
-        self._released = True
-
-    def extend(self, lease: Seconds) -> None:
-        """Make the lease run for so many seconds from now. Once the block has written, it opens another connection,
-        because an extension counts from its COMMIT."""
-        if _status(self.conn) == _IDLE or not self._has_written():
-            self._conn.rollback()
-            _alone(self._conn, self._schema, "extend", lease=self.lease, lease_for=_interval(lease))
+    async def _extend(self, lease: Seconds) -> None:
+        if _status(self.conn) == _IDLE or not await self._has_written():
+            await _result(self._conn.rollback())
+            await _alone(self._conn, self._schema, "extend", lease=self.lease, lease_for=_interval(lease))
             if self._held_by:
-                self._hold()
+                await self._hold()
             return
-        with closing(_driver(self._connect())) as other:
-            _alone(other, self._schema, "extend", lease=self.lease, lease_for=_interval(lease))
+        async with self._other() as other:
+            await _alone(other, self._schema, "extend", lease=self.lease, lease_for=_interval(lease))
 
-    def step(self, name: str, work: Callable[[], Any]) -> bytes:
-        """Return the saved result of a part of the work, or run that part and commit its result together with what it
-        has written. After a crash, the next attempt gets the saved results. A step that calls another system sends
-        child_key(name) as the idempotency key. Steps come before the block writes."""
-        if self._has_written():
+    async def _step(self, name: str, work: Callable[[], Any]) -> bytes:
+        if await self._has_written():
             raise Misuse("a step is a transaction of its own: call op.step before the block writes")
-        saved = step(self._conn, self.lease, name, schema=self._schema, encryption=self._encryption)
+        saved = await _step(self._conn, self.lease, name, self._schema, self._encryption)
         if saved is not None:
             return saved
-        self._conn.rollback()  # the transaction of the step commits, and need not complete the key
+        await _result(self._conn.rollback())  # the transaction of the step commits, and need not complete the key
         self._held_by = None
         try:
-            with _transaction(self._conn):
-                result = _bytes(work())
-                save_step(self._conn, self.lease, name, result, schema=self._schema, encryption=self._encryption)
+            async with _transaction(self._conn):
+                result = _bytes(await _result(work()))
+                await _save_step(self._conn, self.lease, name, result, self._schema, self._encryption)
         except BaseException:
             with suppress(Exception):
-                self._hold()
+                await self._hold()
             raise
-        self._hold()
+        await self._hold()
         return result
 
-    def _hold(self) -> None:
-        self._held_by = hold(self._conn, self.lease, schema=self._schema)
+    async def _hold(self) -> None:
+        self._held_by = await _hold(self._conn, self.lease, self._schema)
 
-    def _has_written(self) -> bool:
+    async def _has_written(self) -> bool:
         """Report whether the transaction has written anything but the hold. What it writes to, it has locked."""
-        with self.conn.cursor() as cursor:
-            cursor.execute(
+        cursor = self.conn.cursor()
+        try:
+            await _result(cursor.execute(
                 "SELECT FROM pg_locks JOIN pg_class ON pg_class.oid = relation AND relnamespace <> to_regnamespace(%s)"
                 " WHERE locktype = 'relation' AND pid = pg_backend_pid() AND mode <> 'AccessShareLock' LIMIT 1",
-                [_quoted(self._schema)])
+                [_quoted(self._schema)]))
             return bool(cursor.rowcount)
+        finally:
+            await _result(cursor.close())
 
-    def child_key(self, name: str) -> str:
-        """Return the idempotency key for a call to another system: the same in each attempt at this operation. In a
-        transaction it commits nothing: what the block or the step has written so far stays part of it."""
+    async def _child_key(self, name: str) -> str:
         call = _alone if _status(self.conn) == _IDLE else _call
-        (key,) = call(self.conn, self._schema, "child_key", lease=self.lease, name=name)
+        (key,) = await call(self.conn, self._schema, "child_key", lease=self.lease, name=name)
         return _child(key, self._child_secret)
+
+    @asynccontextmanager
+    async def _other(self) -> AsyncIterator[Any]:
+        """Open another connection for a block."""
+        other = self._driver(await _result(self._connect()))
+        try:
+            yield other
+        finally:
+            await _result(other.close())
+
+    def _tell(self, event: str) -> None:
+        if self._observe:
+            with suppress(Exception):
+                self._observe(event)
+
+    @staticmethod
+    def _driver(conn: Any) -> Any:
+        raise NotImplementedError
 
     def _take(self, row: Tuple[Any, ...]) -> str:
         """Take over what claim has returned, and return its verdict."""
@@ -486,66 +535,131 @@ class Operation:
                     digest, failed, code, bytes(meta or b""), bytes(body))
         return str(verdict)
 
-    def _give_up(self, conn: Any) -> None:
-        """Release the key after the work was rolled back. With take_over=False that is not enough: what the work has
-        done outside of the transaction may have happened, so the key stays taken, and later calls raise Abandoned."""
-        keep = self._began and not self._released and not self._claim["take_over"]
+    async def _give_up(self, conn: Any, cause: Optional[BaseException] = None) -> None:
+        """Release the key after the work was rolled back, or end its lease, so that it is abandoned: after Unknown, and
+        with take_over=False after every exception that does not say that nothing happened, because the work may have had
+        an effect outside of the transaction."""
+        if isinstance(cause, Unknown):
+            keep = True
+        elif self._released or isinstance(cause, Retryable):
+            keep = False
+        else:
+            keep = self._began and not self._claim["take_over"]
         with suppress(Exception):  # the lease runs out in any case
-            if keep:
-                _alone(conn, self._schema, "extend", lease=self.lease, lease_for=timedelta(0))
-            else:
-                _alone(conn, self._schema, "release", lease=self.lease)
+            if _status(conn) == _ACTIVE:
+                # A task was cancelled in a statement. Newer versions of psycopg have cancelled it on the server; older ones
+                # leave the connection in a state in which nothing can be done with it. The server may miss the cancel
+                # request, and keep the row locked until the statement has ended.
+                import asyncio
 
-    def _was_committed(self) -> bool:
+                conn.cancel()
+                await _result(conn.close())
+                async with self._other() as other:
+                    await asyncio.wait_for(self._give_up(other, cause), 5)
+            elif keep:
+                await _alone(conn, self._schema, "extend", lease=self.lease, lease_for=timedelta(0))
+            else:
+                await _alone(conn, self._schema, "release", lease=self.lease)
+
+    async def _was_committed(self) -> bool:
         """Ask the record what became of a COMMIT whose answer was lost. A claim of the same owner gets the answer that
         was committed, or the same lease if nothing was. It waits for a transaction that still has the row."""
         with suppress(Exception):
-            self._conn.close()
+            await _result(self._conn.close())
         limit = time.monotonic() + _ASK_FOR
         while True:
-            with suppress(Exception), closing(_driver(self._connect())) as other:
-                row = _alone(other, self._schema, "claim", **{**self._claim, "take_over": False})
-                if row[0] == "done":
-                    return bool(self._take(row))
-                if row[0] == "acquired":
-                    if row[1] == self.lease:
-                        self._give_up(other)
-                        return False
-                    with suppress(Exception):
-                        _alone(other, self._schema, "release", lease=row[1])
-                    break  # the key was released or has expired since
+            with suppress(Exception):
+                async with self._other() as other:
+                    row = await _alone(other, self._schema, "claim", **{**self._claim, "take_over": False})
+                    if row[0] == "done":
+                        return bool(self._take(row))
+                    if row[0] == "acquired":
+                        if row[1] == self.lease:
+                            await self._give_up(other)
+                            return False
+                        with suppress(Exception):
+                            await _alone(other, self._schema, "release", lease=row[1])
+                        break  # the key was released or has expired since
             if time.monotonic() > limit:
                 break
-            time.sleep(random.uniform(0.1, 0.5))
+            await _pause(self._conn, random.uniform(0.1, 0.5))
         raise OutcomeUnknown(
             "the answer to COMMIT was lost, and the record does not say what became of it: repeat the call with the same key")
+
+
+class Operation(_Attempt):
+    """Operation is one attempt at an operation, or the answer of an earlier one: see once and claim."""
+
+    def complete(
+        self, answer: Any, code: int = 200, content_type: str = "application/json",
+        headers: Sequence[str] = (), keep: Optional[Seconds] = None,
+    ) -> None:
+        """Store the answer (bytes, a str, or anything that becomes JSON) in the transaction of the work. It is kept as
+        long as the call of once says, or for keep seconds."""
+        _run(self._end("complete", answer, code, content_type, headers, keep))
+
+    def fail(
+        self, answer: Any, code: int = 422, content_type: str = "application/json",
+        headers: Sequence[str] = (), keep: Optional[Seconds] = None,
+    ) -> None:
+        """Store a final failure, which commits with what the work has written. Raise Failed to have that rolled back."""
+        _run(self._end("fail", answer, code, content_type, headers, keep))
+
+    def extend(self, lease: Seconds) -> None:
+        """Make the lease run for so many seconds from now. Once the block has written, it opens another connection,
+        because an extension counts from its COMMIT."""
+        _run(self._extend(lease))
+
+    def step(self, name: str, work: Callable[[], Any]) -> bytes:
+        """Return the saved result of a part of the work, or run that part and commit its result together with what it
+        has written. After a crash, the next attempt gets the saved results. A step that calls another system sends
+        child_key(name) as the idempotency key. Steps come before the block writes."""
+        return _run(self._step(name, work))
+
+    def child_key(self, name: str) -> str:
+        """Return the idempotency key for a call to another system: the same in each attempt at this operation. In a
+        transaction it commits nothing: what the block or the step has written so far stays part of it."""
+        return _run(self._child_key(name))
+
+    @staticmethod
+    def _driver(conn: Any) -> Any:
+        return _driver(conn)
 
 
 def claim(
     conn: Any, scope: Union[str, bytes], key: Union[str, bytes], request: Any = None, *,
     lease: Seconds = 30, keep: Seconds = 86400, take_over: bool = False, wait: float = 0,
     connect: Optional[Connect] = None, schema: str = "retrysafe", child_secret: Union[str, bytes, None] = None,
-    tags: Optional[Mapping[str, str]] = None, encryption: Optional[Encryption] = None,
+    tags: Optional[Mapping[str, str]] = None, encryption: Optional[Encryption] = None, observe: Optional[Observe] = None,
 ) -> Operation:
     """Claim a key in a transaction of its own, for work that is not in a block of once: do the work and pass op.lease to
     complete, or call release. The arguments are those of once, and take_over is off: work that is not in the
     transaction of complete may have been done by the attempt that died."""
-    driver = _driver(conn)
+    return _run(_claim_alone(
+        Operation, conn, scope, key, request, lease=lease, keep=keep, take_over=take_over, wait=wait, connect=connect,
+        schema=schema, child_secret=child_secret, tags=tags, encryption=encryption, observe=observe))
+
+
+async def _claim_alone(
+    kind: Type[_A], conn: Any, scope: Any, key: Any, request: Any, *, take_over: bool = False, **options: Any,
+) -> _A:
+    driver = kind._driver(conn)
     with _exclusive(driver):
-        return _claim(
-            driver, scope, key, request, lease, keep, take_over, wait, connect, schema, child_secret, tags, encryption)
+        return await _claim(kind, driver, scope, key, request, take_over=take_over, **options)
 
 
-def _claim(
-    driver: Any, scope: Union[str, bytes], key: Union[str, bytes], request: Any, lease: Seconds, keep: Seconds,
-    take_over: bool, wait: float, connect: Optional[Connect], schema: str, child_secret: Union[str, bytes, None],
-    tags: Optional[Mapping[str, str]], encryption: Optional[Encryption],
-) -> Operation:
+async def _claim(
+    kind: Type[_A], driver: Any, scope: Union[str, bytes], key: Union[str, bytes], request: Any, *,
+    lease: Seconds = 30, keep: Seconds = 86400, take_over: bool, wait: float = 0,
+    connect: Optional[Connect] = None, schema: str = "retrysafe", child_secret: Union[str, bytes, None] = None,
+    tags: Optional[Mapping[str, str]] = None, encryption: Optional[Encryption] = None, observe: Optional[Observe] = None,
+) -> _A:
     if _status(driver) != _IDLE:
         raise Misuse("the connection is in a transaction, and the claim would be rolled back with it: "
                      "COMMIT first, or use another connection")
-    op = Operation(driver, schema)
+    op = kind(driver, schema)
     op._connect, op._child_secret, op._encryption = connect or _another(driver), _secret(child_secret), encryption
+    op._observe = observe
     op._claim = {
         "scope": _text("scope", scope), "id": _text("key", key), "fingerprint": fingerprint(request),
         "lease_for": _interval(lease), "keep": _interval(keep), "take_over": take_over, "owner": str(uuid.uuid4()),
@@ -553,11 +667,14 @@ def _claim(
     }
     limit, pause = time.monotonic() + wait, 0.05
     while True:
-        row = _alone(driver, schema, "claim", **op._claim)
+        row = await _alone(driver, schema, "claim", **op._claim)
         verdict = op._take(row)
         if verdict in ("acquired", "done"):
             op.replayed = op.done
+            op._tell("replayed" if op.done else "claimed")
             return op
+        if verdict != "in_flight" or time.monotonic() >= limit:
+            op._tell(verdict)
         if verdict == "mismatch":
             raise Mismatch("the key was first used for a different request: use a new key for a new operation")
         if verdict == "abandoned":
@@ -566,23 +683,22 @@ def _claim(
         left = row[-1].total_seconds()
         if time.monotonic() >= limit:
             raise InFlight(left)
-        time.sleep(min(pause * random.uniform(0.5, 1), max(limit - time.monotonic(), 0)))
+        await _pause(driver, min(pause * random.uniform(0.5, 1), max(limit - time.monotonic(), 0)))
         pause = min(2 * pause, 1)
 
 
-@contextmanager
 def once(
     conn: Any, scope: Union[str, bytes], key: Union[str, bytes], request: Any = None, *,
     lease: Seconds = 30, keep: Seconds = 86400, take_over: bool = True, wait: float = 0,
     transaction: Optional[Callable[[], ContextManager[Any]]] = None,
     connect: Optional[Connect] = None, schema: str = "retrysafe", child_secret: Union[str, bytes, None] = None,
-    tags: Optional[Mapping[str, str]] = None, encryption: Optional[Encryption] = None,
-) -> Iterator[Operation]:
+    tags: Optional[Mapping[str, str]] = None, encryption: Optional[Encryption] = None, observe: Optional[Observe] = None,
+) -> ContextManager[Operation]:
     """Run the block in one transaction with the completion of its key, or hand out the answer that is stored.
 
     The key is claimed in a transaction of its own. The block checks op.done, does its work through op.conn, and calls
-    op.complete or op.fail; the transaction commits at its end. An exception rolls it back and releases the key, or
-    leaves it abandoned with take_over=False.
+    op.complete or op.fail; the transaction commits at its end. An exception rolls it back and releases the key. With
+    take_over=False, and if the exception is Unknown, it leaves the key abandoned.
 
     conn         a connection of psycopg 3 or psycopg2, or of Django or SQLAlchemy on one of them; in no transaction, and
                  used by nothing else until the block has ended
@@ -592,8 +708,8 @@ def once(
     lease        for how many seconds other calls get InFlight if this process dies
     keep         for how many seconds later calls get the answer
     take_over    whether to run the work if an earlier attempt began and did not end. It is safe for work that is in the
-                 transaction. With False the work begins once, unless op.release says that nothing happened: after a
-                 crash and after an exception, later calls raise Abandoned
+                 transaction. With False the work begins once, unless op.release or Retryable says that nothing happened:
+                 after a crash and after any other exception, later calls raise Abandoned
     wait         for how many seconds to wait for an attempt that runs, before InFlight is raised
     transaction  a function that returns the context manager of the transaction, if a framework must know of it:
                  django.db.transaction.atomic, or begin of a SQLAlchemy connection or session
@@ -605,23 +721,50 @@ def once(
                  the clear, and a record that is there keeps its own: no secrets
     encryption   encrypts the answer and the results of steps before they reach the database: see Encryption. None: they
                  are stored as they are
+    observe      a function for counters. It is called with "claimed" when an attempt begins, "replayed" when a stored
+                 answer is handed out, "in_flight", "mismatch" and "abandoned" when the error of that name is raised, and
+                 "lost" when LeaseLost has ended the block. What it raises is ignored
     """
-    driver = _driver(conn)
+    return _Blocking(_once(
+        Operation, conn, scope, key, request, transaction, lease=lease, keep=keep, take_over=take_over, wait=wait,
+        connect=connect, schema=schema, child_secret=child_secret, tags=tags, encryption=encryption, observe=observe))
+
+
+class _Blocking(ContextManager[_T]):
+    """_Blocking runs an asynchronous block on a synchronous connection."""
+
+    def __init__(self, block: AsyncContextManager[_T]) -> None:
+        self._block = block
+
+    def __enter__(self) -> _T:
+        return _run(self._block.__aenter__())
+
+    def __exit__(self, *exception: Any) -> Optional[bool]:
+        return _run(self._block.__aexit__(*exception))
+
+
+@asynccontextmanager
+async def _once(
+    kind: Type[_A], conn: Any, scope: Any, key: Any, request: Any, transaction: Optional[Callable[[], Any]] = None, *,
+    take_over: bool = True, **options: Any,
+) -> AsyncIterator[_A]:
+    driver = kind._driver(conn)
     with _exclusive(driver):
-        op = _claim(
-            driver, scope, key, request, lease, keep, take_over, wait, connect, schema, child_secret, tags, encryption)
+        op = await _claim(kind, driver, scope, key, request, take_over=take_over, **options)
         if not op.done:
             own = functools.partial(_transaction, driver)
             try:
                 try:
-                    with _committed(op, transaction or own):  # which has called hold
+                    async with _committed(op, transaction or own):  # which has called hold
                         op._began = True
                         yield op
                 except Failed as failure:
-                    with _committed(op, own):
-                        op.fail(failure.answer, failure.code, failure.content_type)
+                    async with _committed(op, own):
+                        await op._end("fail", failure.answer, failure.code, failure.content_type, (), None)
             except BaseException as e:
-                op._give_up(driver)
+                if isinstance(e, LeaseLost):
+                    op._tell("lost")
+                await op._give_up(driver, e)
                 if not isinstance(e, _Released):
                     raise
             return
@@ -635,19 +778,25 @@ def run(
     """Run work(op) in a block of once and return the stored answer, which is what work returns. It runs again if the
     database refuses the transaction with 40001 or 40P01, or if the lease was lost. Failed is raised for a failure that
     was stored. options are those of once."""
+    return _run(_repeat(Operation, conn, scope, key, request, work, options))
+
+
+async def _repeat(
+    kind: Type[_Attempt], conn: Any, scope: Any, key: Any, request: Any, work: Callable[[Any], Any], options: Dict[str, Any],
+) -> bytes:
     for more in reversed(range(_TRIES)):
         try:
-            with once(conn, scope, key, request, **options) as op:
+            async with _once(kind, conn, scope, key, request, **options) as op:
                 if not op.done:
-                    answer = work(op)
+                    answer = await _result(work(op))
                     if not op.done:
-                        op.complete(answer)
+                        await op._end("complete", answer, 200, "application/json", (), None)
             break
         except Exception as e:
             again = isinstance(e, LeaseLost) or _sqlstate(e) in _RETRYABLE
-            if not more or not again or not options.get("take_over", True):
+            if not more or not again or isinstance(e, Unknown) or not options.get("take_over", True):
                 raise
-            time.sleep(random.uniform(0, 0.05))
+            await _pause(kind._driver(conn), random.uniform(0, 0.05))
     if op.failed:
         raise Failed(op.answer, op.code, op.content_type)
     return op.answer
@@ -662,22 +811,30 @@ def idempotent(
     arguments; without one, they are the request themselves."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., bytes]:
-        signature = inspect.signature(function)
-        if not callable(key) and key not in signature.parameters:
-            raise TypeError(f"idempotent: {function.__name__} has no parameter {key!r} that could be the key")
+        identify = _identify(function, key, request)
 
         @functools.wraps(function)
         def call(conn: Any, *args: Any, **kwargs: Any) -> bytes:
-            bound = signature.bind(conn, *args, **kwargs)
-            bound.apply_defaults()
-            named = dict(list(bound.arguments.items())[1:])
-            return run(
-                conn, scope, key(**named) if callable(key) else named[key], request(**named) if request else named,
-                lambda op: function(op, *args, **kwargs), **options)
+            return run(conn, scope, *identify(conn, *args, **kwargs), lambda op: function(op, *args, **kwargs), **options)
 
         return call
 
     return decorate
+
+
+def _identify(function: Callable[..., Any], key: Any, request: Optional[Callable[..., Any]]) -> Callable[..., Tuple[Any, Any]]:
+    """Return a function that returns the key and the request of a call of an idempotent function."""
+    signature = inspect.signature(function)
+    if not callable(key) and key not in signature.parameters:
+        raise TypeError(f"idempotent: {function.__name__} has no parameter {key!r} that could be the key")
+
+    def identify(*args: Any, **kwargs: Any) -> Tuple[Any, Any]:
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        named = dict(list(bound.arguments.items())[1:])
+        return key(**named) if callable(key) else named[key], request(**named) if request else named
+
+    return identify
 
 
 def fingerprint(request: Any) -> bytes:
@@ -686,10 +843,32 @@ def fingerprint(request: Any) -> bytes:
     return b"" if request is None else hashlib.sha256(_bytes(request, sort_keys=True)).digest()
 
 
+def content_key(*parts: Any, secret: Union[str, bytes, None] = None) -> str:
+    """Return a key that is derived from what is asked: from values that become JSON, such as ("order", customer, items).
+
+    Warning: two equal orders have the same key. The second one is taken for a retry: its caller gets the answer of the
+    first, and nothing runs. Pass something that distinguishes two orders and is the same in each retry of one, such as the
+    number of the cart, and keep the key as short as the retries last. A key that the caller chooses is better: it alone
+    knows whether it repeats an order or places another one.
+
+    secret  at least 16 bytes, or a str in UTF-8: without it, whoever reads the key can test guesses of the parts
+    """
+    if not parts:
+        raise InvalidArgument("content_key needs the parts of what is asked")
+    content = _bytes(parts, sort_keys=True)
+    if secret is None:
+        return hashlib.sha256(content).hexdigest()
+    return hmac.new(_secret(secret) or b"", content, hashlib.sha256).hexdigest()
+
+
 def hold(conn: Any, lease: str, *, schema: str = "retrysafe") -> str:
     """Make COMMIT of the transaction that is open on conn fail unless it has completed, failed or released the key: call
     it first. It returns the transaction's ID."""
-    return str(_call(_in_transaction(conn, "hold"), schema, "hold", lease=lease)[0])
+    return _run(_hold(_driver(conn), lease, schema))
+
+
+async def _hold(driver: Any, lease: str, schema: str) -> str:
+    return str((await _call(_in_transaction(driver, "hold"), schema, "hold", lease=lease))[0])
 
 
 def complete(
@@ -699,7 +878,7 @@ def complete(
 ) -> bytes:
     """Complete the key of a lease in the transaction that is open on conn, and return the bytes of the answer. conn is
     a connection or a cursor. It raises LeaseLost if another attempt has taken the key over: roll back."""
-    return _end(conn, schema, "complete", lease, answer, code, content_type, headers, keep, encryption)[0]
+    return _run(_end(_driver(conn), schema, "complete", lease, answer, code, content_type, headers, keep, encryption))[0]
 
 
 def fail(
@@ -708,14 +887,18 @@ def fail(
     encryption: Optional[Encryption] = None,
 ) -> bytes:
     """Store a final failure, as complete stores a success."""
-    return _end(conn, schema, "fail", lease, answer, code, content_type, headers, keep, encryption)[0]
+    return _run(_end(_driver(conn), schema, "fail", lease, answer, code, content_type, headers, keep, encryption))[0]
 
 
 def step(
     conn: Any, lease: str, name: str, *, schema: str = "retrysafe", encryption: Optional[Encryption] = None,
 ) -> Optional[bytes]:
     """Return what an attempt has saved under the name, or None."""
-    (saved,) = _call(_driver(conn), schema, "step", lease=lease, name=name)
+    return _run(_step(_driver(conn), lease, name, schema, encryption))
+
+
+async def _step(driver: Any, lease: str, name: str, schema: str, encryption: Optional[Encryption]) -> Optional[bytes]:
+    (saved,) = await _call(driver, schema, "step", lease=lease, name=name)
     if saved is None or not (encryption or _is_sealed(saved)):
         return None if saved is None else bytes(saved)
     return _needed(encryption)._unseal(_lease_digest(lease), b"s" + name.encode(), bytes(saved))
@@ -725,10 +908,16 @@ def save_step(
     conn: Any, lease: str, name: str, data: Any, *, schema: str = "retrysafe", encryption: Optional[Encryption] = None,
 ) -> None:
     """Save the result of a step in the transaction that is open on conn. The first result of a name stays."""
-    driver, content = _in_transaction(conn, "save_step"), _bytes(data)
+    _run(_save_step(_driver(conn), lease, name, data, schema, encryption))
+
+
+async def _save_step(
+    driver: Any, lease: str, name: str, data: Any, schema: str, encryption: Optional[Encryption],
+) -> None:
+    content = _bytes(data)
     if encryption and content:
         content = encryption._seal(_lease_digest(lease), b"s" + name.encode(), content)
-    _call(driver, schema, "save_step", lease=lease, name=name, data=content)
+    await _call(_in_transaction(driver, "save_step"), schema, "save_step", lease=lease, name=name, data=content)
 
 
 def child_key(
@@ -736,18 +925,22 @@ def child_key(
 ) -> str:
     """Return the idempotency key for a call to another system: the same in each attempt at the operation, with the same
     child_secret: see once."""
+    return _run(_child_key(_driver(conn), lease, name, schema, child_secret))
+
+
+async def _child_key(driver: Any, lease: str, name: str, schema: str, child_secret: Union[str, bytes, None]) -> str:
     secret = _secret(child_secret)
-    return _child(_call(_driver(conn), schema, "child_key", lease=lease, name=name)[0], secret)
+    return _child((await _call(driver, schema, "child_key", lease=lease, name=name))[0], secret)
 
 
 def extend(conn: Any, lease: str, lease_for: Seconds, *, schema: str = "retrysafe") -> None:
     """Make the lease run for so many seconds from now. It counts when it is committed."""
-    _call(_driver(conn), schema, "extend", lease=lease, lease_for=_interval(lease_for))
+    _run(_call(_driver(conn), schema, "extend", lease=lease, lease_for=_interval(lease_for)))
 
 
 def release(conn: Any, lease: str, *, schema: str = "retrysafe") -> None:
     """Give the key up, because nothing happened. It counts when it is committed."""
-    _call(_driver(conn), schema, "release", lease=lease)
+    _run(_call(_driver(conn), schema, "release", lease=lease))
 
 
 @contextmanager
@@ -766,14 +959,14 @@ class _Released(Exception):
     """_Released rolls a block back because of op.release."""
 
 
-@contextmanager
-def _committed(op: Operation, transaction: Callable[[], ContextManager[Any]]) -> Iterator[None]:
+@asynccontextmanager
+async def _committed(op: _Attempt, transaction: Callable[[], Any]) -> AsyncIterator[None]:
     """Run a block in a transaction that ends the attempt, and find out whether it was committed if the answer to COMMIT
     is lost."""
     committing = False
     try:
-        with transaction():
-            op._hold()
+        async with _entered(transaction()):
+            await op._hold()
             yield
             if op._released:
                 raise _Released
@@ -787,7 +980,7 @@ def _committed(op: Operation, transaction: Callable[[], ContextManager[Any]]) ->
             committing = True
     except BaseException as e:
         answer_is_known = not committing or _status(op._conn) == _IDLE
-        if answer_is_known or not isinstance(e, Exception) or not op._was_committed():
+        if answer_is_known or not isinstance(e, Exception) or not await op._was_committed():
             op.done = False
             raise
     else:
@@ -795,39 +988,57 @@ def _committed(op: Operation, transaction: Callable[[], ContextManager[Any]]) ->
             raise Misuse("once was called inside of a transaction, which has not committed yet: call it outside")
 
 
-@contextmanager
-def _transaction(conn: Any) -> Iterator[None]:
+@asynccontextmanager
+async def _entered(manager: Any) -> AsyncIterator[None]:
+    """Run a block in a context manager of either kind."""
+    if hasattr(manager, "__aenter__"):
+        async with manager:
+            yield
+    else:
+        with manager:
+            yield
+
+
+@asynccontextmanager
+async def _transaction(conn: Any) -> AsyncIterator[None]:
     """Run a block in a transaction, which the driver begins with the first statement."""
     autocommit = conn.autocommit
     if autocommit:
-        conn.autocommit = False
+        await _set_autocommit(conn, False)
     try:
         yield
-        conn.commit()
+        await _result(conn.commit())
     except BaseException:
         with suppress(Exception):
-            conn.rollback()
+            await _result(conn.rollback())
         raise
     finally:
         with suppress(Exception):  # of a broken connection
-            conn.autocommit = autocommit
+            await _set_autocommit(conn, autocommit)
 
 
-def _alone(conn: Any, schema: str, function: str, **arguments: Any) -> Tuple[Any, ...]:
+async def _set_autocommit(conn: Any, value: bool) -> None:
+    if _is_async(conn):
+        await conn.set_autocommit(value)
+    else:
+        conn.autocommit = value
+
+
+async def _alone(conn: Any, schema: str, function: str, **arguments: Any) -> Tuple[Any, ...]:
     """Call a function in a transaction of its own, again if the database refuses it."""
     for more in reversed(range(_TRIES)):
         try:
-            row = _call(conn, schema, function, **arguments)
+            row = await _call(conn, schema, function, **arguments)
             if not conn.autocommit:
-                conn.commit()
+                await _result(conn.commit())
             return row
         except BaseException as e:
             if not conn.autocommit:
                 with suppress(Exception):
-                    conn.rollback()
+                    await _result(conn.rollback())
             if not more or _sqlstate(e) not in _RETRYABLE:
                 raise
-            time.sleep(random.uniform(0, 0.05))
+            await _pause(conn, random.uniform(0, 0.05))
     raise AssertionError
 
 
@@ -838,7 +1049,7 @@ _TYPES = {
 }
 
 
-def _call(conn: Any, schema: str, function: str, **arguments: Any) -> Tuple[Any, ...]:
+async def _call(conn: Any, schema: str, function: str, **arguments: Any) -> Tuple[Any, ...]:
     """Call a function of the schema. Errors do not have the text of the statement, because psycopg2 writes the lease
     into it."""
     given = {name: value for name, value in arguments.items() if value is not None or name == "lease"}
@@ -851,10 +1062,13 @@ def _call(conn: Any, schema: str, function: str, **arguments: Any) -> Tuple[Any,
     psycopg3 = hasattr(conn, "pgconn")
     plain = {"row_factory": _rows} if psycopg3 else {"cursor_factory": sys.modules["psycopg2.extensions"].cursor}
     try:
-        with conn.cursor(**plain) as cursor:
+        cursor = conn.cursor(**plain)
+        try:
             # A prepared statement would belong to one connection of the server, which PgBouncer changes.
-            cursor.execute(sql, list(given.values()), **({"prepare": False} if psycopg3 else {}))
-            return tuple(cursor.fetchone())
+            await _result(cursor.execute(sql, list(given.values()), **({"prepare": False} if psycopg3 else {})))
+            return tuple(await _result(cursor.fetchone()))
+        finally:
+            await _result(cursor.close())
     except Exception as e:
         diag, code = getattr(e, "diag", None), _sqlstate(e)
         if diag is None or diag.message_primary is None or not (code in _ERRORS or diag.statement_position):
@@ -889,16 +1103,19 @@ def _driver(conn: Any) -> Any:
             conn.ensure_connection()
         inner = getattr(conn, "driver_connection", None)  # of SQLAlchemy, which passes on all other attributes
         if inner is None and (hasattr(conn, "pgconn") or hasattr(conn, "pgconn_ptr")):
-            if inspect.iscoroutinefunction(conn.commit):
+            if _is_async(conn):
                 break
             return conn
         inner = inner or getattr(conn, "connection", None)
         conn = inner() if inspect.ismethod(inner) else inner
-    raise TypeError(f"{kind} is not a connection or cursor of psycopg 3 or psycopg2 (asynchronous ones are not supported)")
+    raise TypeError(f"{kind} is not a connection or cursor of psycopg 3 or psycopg2 (for asynchronous ones there is retrysafe.aio)")
 
 
-def _in_transaction(conn: Any, verb: str) -> Any:
-    driver = _driver(conn)
+def _is_async(conn: Any) -> bool:
+    return inspect.iscoroutinefunction(conn.commit)
+
+
+def _in_transaction(driver: Any, verb: str) -> Any:
     if driver.autocommit and _status(driver) == _IDLE:
         raise NoTransaction(f"{verb} was called outside of a transaction: BEGIN first, or turn autocommit off")
     return driver
@@ -907,29 +1124,31 @@ def _in_transaction(conn: Any, verb: str) -> Any:
 def _another(conn: Any) -> Connect:
     """Return a function that opens another connection like conn, which may be closed by then."""
     if hasattr(conn, "pgconn"):
-        module, parameters = sys.modules["psycopg"], conn.info.get_parameters()
+        module = sys.modules["psycopg"]
+        connect, parameters = (module.AsyncConnection if _is_async(conn) else module).connect, conn.info.get_parameters()
     else:
-        module, parameters = sys.modules["psycopg2"], dict(conn.info.dsn_parameters)
+        connect, parameters = sys.modules["psycopg2"].connect, dict(conn.info.dsn_parameters)
     parameters.update(password=conn.info.password, connect_timeout=parameters.get("connect_timeout") or 5)
-    return lambda: module.connect(**parameters)
+    return lambda: connect(**parameters)
 
 
 def _status(conn: Any) -> int:
     return _CLOSED if conn.closed else int(conn.info.transaction_status)
 
 
-def _end(
-    conn: Any, schema: str, verb: str, lease: str, answer: Any, code: int, content_type: str,
+async def _end(
+    driver: Any, schema: str, verb: str, lease: str, answer: Any, code: int, content_type: str,
     headers: Sequence[str], keep: Optional[Seconds], encryption: Optional[Encryption],
 ) -> Tuple[bytes, str]:
     """Complete or fail a key, and return the bytes of the answer and the transaction's ID."""
-    driver, body, lines = _in_transaction(conn, verb), _bytes(answer), list(headers)
+    body, lines = _bytes(answer), list(headers)
     stored = body
     if encryption and encryption.plaintext != "write":
         stored = encryption._seal_answer(_lease_digest(lease), verb == "fail", code, content_type, lines, body)
         content_type, lines = "", []  # they are in what was encrypted
-    row = _call(driver, schema, verb, lease=lease, body=stored, code=code, content_type=content_type, headers=lines,
-                keep=None if keep is None else _interval(keep))
+    row = await _call(
+        _in_transaction(driver, verb), schema, verb, lease=lease, body=stored, code=code, content_type=content_type,
+        headers=lines, keep=None if keep is None else _interval(keep))
     return body, row[0]
 
 

@@ -8,17 +8,24 @@
 
 connect() returns a connection of the owner of the schema, in a database that only this test uses: faults are triggers in
 it. Programs without the proxy pass a function that is called with a key, such as lambda key: pay(conn(), key, 4200).
+
+Two more tests are about retries alone: check_two_at_once, and check_completed, whose key was completed before the call.
+All raise an AssertionError, for pytest and for unittest.
 """
 
 from __future__ import annotations
 
+import threading
 import uuid
 from contextlib import closing, contextmanager, suppress
-from typing import Any, Callable, Iterator, List
+from typing import Any, Callable, Iterator, List, Union
 
 import retrysafe
 
-__all__ = ["check", "behind_proxy"]
+__all__ = ["check", "check_two_at_once", "check_completed", "behind_proxy"]
+
+_LOCK = 5261001  # an advisory lock, which keeps an attempt from completing its key
+_PAUSE = f"PERFORM pg_advisory_xact_lock_shared({_LOCK})"
 
 # Where a fault is: in complete, after the work has written; and in COMMIT, whose connection breaks before it has happened.
 _FAULTS = {
@@ -70,6 +77,78 @@ def check(connect: Callable[[], Any], call: Callable[[str], Any], effects: Calla
         raise AssertionError("\n".join(wrong))
 
 
+def check_two_at_once(connect: Callable[[], Any], call: Callable[[str], Any], effects: Callable[[], int], *,
+                      schema: str = "retrysafe") -> None:
+    """Call call(key) twice at once, and a third time. There must be one effect and one answer. One of the two calls may
+    raise an exception, as the loser does with InFlight.
+
+    The second call begins when the first has done its work and is about to complete its key, or has ended.
+    """
+    key, before = str(uuid.uuid4()), effects()
+    answers: List[Any] = []
+    errors: List[str] = []
+
+    def one() -> None:
+        try:
+            answers.append(call(key))
+        except Exception as e:
+            errors.append(f"{type(e).__name__}: {e}")
+
+    first, second = threading.Thread(target=one), threading.Thread(target=one)
+    with closing(connect()) as conn, _fault(connect, schema, "CREATE TRIGGER retrysafe_fault BEFORE UPDATE", _PAUSE):
+        conn.autocommit = True
+        with conn.cursor() as cursor:
+            cursor.execute(f"SELECT pg_advisory_lock({_LOCK})")
+            first.start()
+            while first.is_alive():
+                cursor.execute(f"SELECT FROM pg_locks WHERE locktype = 'advisory' AND objid = {_LOCK} AND NOT granted")
+                if cursor.rowcount:
+                    break
+                first.join(0.01)
+            second.start()
+            second.join(0.5)  # one that waits for the first does not end before
+            cursor.execute(f"SELECT pg_advisory_unlock({_LOCK})")
+            first.join()
+            second.join()
+    if not answers:
+        raise AssertionError(f"two calls at once: both failed ({'; '.join(errors)})")
+    answers.append(call(key))
+    made = effects() - before
+    if made != 1:
+        raise AssertionError(f"two calls at once and a retry: {made} effects, not 1")
+    if any(answer != answers[0] for answer in answers):
+        raise AssertionError(f"two calls at once and a retry got different answers: {answers!r}")
+
+
+def check_completed(
+    connect: Callable[[], Any], scope: Union[str, bytes], key: Union[str, bytes], call: Callable[[], Any],
+    effects: Callable[[], Any], *, request: Any = None, answer: Any = b'{"stored": "by a test"}', schema: str = "retrysafe",
+) -> None:
+    """Complete a key by hand, and find out whether call() hands out that answer and leaves the tables alone.
+
+    scope, key, request  what the program passes to once in call
+    call                 does the operation, and returns the bytes of its answer
+    effects              returns what the work would change, such as the number of rows, or the rows
+    """
+    with closing(connect()) as conn:
+        conn.autocommit = False
+        op = retrysafe.claim(conn, scope, key, request, schema=schema)
+        if op.done:
+            raise AssertionError("the key has been completed before: use a new one in each run")
+        retrysafe.hold(conn, op.lease, schema=schema)
+        stored = retrysafe.complete(conn, op.lease, answer, schema=schema)
+        conn.commit()
+    before = effects()
+    try:
+        got = call()
+    except Exception as e:
+        raise AssertionError(f"a completed key: the call failed ({type(e).__name__}: {e})") from e
+    if effects() != before:
+        raise AssertionError("a completed key: the work ran again; does the program use this scope and key?")
+    if got != stored:
+        raise AssertionError(f"a completed key: the call returned {got!r}, not the stored answer {stored!r}")
+
+
 def behind_proxy(connect: Callable[[], Any], handle: Callable[[str], int], *, schema: str = "retrysafe") -> Callable[[str], Any]:
     """Return a function for check that does what the proxy does on a route with complete: upstream. handle(lease) sends a
     request with the header Retrysafe-Lease to the service, and returns the status of its answer."""
@@ -99,14 +178,14 @@ def behind_proxy(connect: Callable[[], Any], handle: Callable[[str], int], *, sc
 
 
 @contextmanager
-def _fault(connect: Callable[[], Any], schema: str, trigger: str) -> Iterator[None]:
+def _fault(connect: Callable[[], Any], schema: str, trigger: str, what: str = "") -> Iterator[None]:
     name = '"' + schema.replace('"', '""') + '"'
     with closing(connect()) as conn:
         conn.autocommit = True
         with conn.cursor() as cursor:
             if trigger:
                 deferred = "CONSTRAINT" in trigger
-                what = "PERFORM pg_terminate_backend(pg_backend_pid())" if deferred else "RAISE 'a fault of the test'"
+                what = what or ("PERFORM pg_terminate_backend(pg_backend_pid())" if deferred else "RAISE 'a fault of the test'")
                 cursor.execute(
                     f"CREATE OR REPLACE FUNCTION {name}.test_fault() RETURNS trigger LANGUAGE plpgsql AS $$"
                     f" BEGIN {what}; RETURN NEW; END $$; {trigger} ON {name}.claims {'INITIALLY DEFERRED' if deferred else ''}"

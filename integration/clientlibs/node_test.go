@@ -89,13 +89,13 @@ func TestNodeClient(t *testing.T) {
 	for _, e := range entries {
 		files = append(files, e.Name())
 	}
-	if want := []string{"LICENSE", "README.md", "index.d.ts", "index.js", "package.json"}; !slices.Equal(files, want) {
+	if want := []string{"LICENSE", "README.md", "index.d.ts", "index.js", "package.json", "testing.d.ts", "testing.js"}; !slices.Equal(files, want) {
 		t.Errorf("the package has %v, want %v", files, want)
 	}
 	output(t, folder, servers.Node(t), "test/import.mjs")
 	output(t, folder, servers.Node(t), "node_modules/typescript/lib/tsc.js", "--noEmit", "--strict", "--target", "es2022",
 		"--module", "nodenext", "--esModuleInterop", "--noUncheckedIndexedAccess", "test/types.ts")
-	nodeTests(t, folder, 0, "test/once.test.js", "test/functions.test.js", "test/commit.test.js")
+	nodeTests(t, folder, 0, "test/once.test.js", "test/functions.test.js", "test/commit.test.js", "test/testing.test.js")
 }
 
 // Processes that are killed and paused. In make test 30 are killed.

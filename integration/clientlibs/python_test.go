@@ -4,9 +4,11 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/retrysafe/retrysafe/internal/testing/servers"
 	"github.com/retrysafe/retrysafe/internal/testing/soak"
@@ -41,7 +43,7 @@ func pythonTests(t *testing.T, kills int, modules ...string) {
 func pythonTestsOn(t *testing.T, direct, bouncer string, kills int, modules ...string) {
 	t.Helper()
 	python := servers.PythonWith(t, "psycopg", "psycopg2", "django", "sqlalchemy", "build", "hatchling", "ensurepip", "mypy",
-		"cryptography")
+		"cryptography", "boto3", "confluent_kafka")
 	cmd := exec.CommandContext(t.Context(), python, append([]string{"-W", "error::ResourceWarning", "-m", "unittest", "-v"}, modules...)...)
 	cmd.Dir = "../../clients/python"
 	cmd.Env = append(os.Environ(), "RETRYSAFE_TEST_DATABASE="+direct, "RETRYSAFE_TEST_BOUNCER="+bouncer, "PYTHONDONTWRITEBYTECODE=1",
@@ -54,7 +56,20 @@ func pythonTestsOn(t *testing.T, direct, bouncer string, kills int, modules ...s
 }
 
 func TestPythonClient(t *testing.T) {
-	pythonTests(t, 0, "tests.test_once", "tests.test_functions", "tests.test_frameworks", "tests.test_page", "tests.test_testing")
+	pythonTests(t, 0, "tests.test_once", "tests.test_aio", "tests.test_functions", "tests.test_frameworks", "tests.test_page", "tests.test_testing")
+}
+
+// The loops for SQS and Kafka, against a server of each protocol.
+func TestPythonQueues(t *testing.T) {
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	t.Setenv("RETRYSAFE_TEST_KAFKA", strings.Join(cluster.ListenAddrs(), ","))
+	t.Setenv("RETRYSAFE_TEST_SQS", servers.StartSQS(t).URL())
+	direct, bouncer := newDatabase(t)
+	pythonTestsOn(t, direct, bouncer, 0, "tests.test_queues")
 }
 
 // The wheel is built, installed and imported, and its types are checked.

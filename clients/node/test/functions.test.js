@@ -139,6 +139,17 @@ test('the errors of the functions', async (t) => {
   }
 })
 
+// The keys are those of the client for Python. Seen to fail with the secret ignored, and with JSON.stringify.
+test('keys of contents', () => {
+  const { contentKey, InvalidArgument } = retrysafe
+  const parts = ['order', 'ålice', [{ sku: 'a', n: 2 }], 1.5, null]
+  assert.equal(contentKey(parts), '5c3274ed3cc3e6bba8cc0b43e6b9b82fa17d4ee4e69345ad855b0f3dd0f7801e')
+  assert.equal(contentKey(parts, { secret: '0123456789abcdef' }),
+    '9c958e4daadbe0d633734bfb5254c217145bd01700cf3c527618a6607bdda2b1')
+  assert.notEqual(contentKey(['ab', 'c']), contentKey(['a', 'bc']))
+  for (const [list, options] of [[[]], ['ab'], [['a'], { secret: 'short' }]]) assert.throws(() => contentKey(list, options), InvalidArgument)
+})
+
 // The file has what the client for Python takes for the same requests. Seen to fail with names sorted as JavaScript does.
 test('fingerprints', () => {
   const file = join(process.env.RETRYSAFE_TEST_DATA, 'fingerprints.json')

@@ -73,6 +73,32 @@ for (const [name, options] of Object.entries({
       }
     })
 
+    // It is not known what happened: the next call takes the key over, and one that must not is refused. Seen to fail with
+    // the key given up, with the work run again because of the cause, and with OutcomeUnknown no Unknown.
+    test('Unknown keeps the key', async (t) => {
+      const pool = newPool(t, options)
+      for (const error of [new retrysafe.Unknown('no answer', { cause: { code: '40001' } }), new retrysafe.OutcomeUnknown('elsewhere')]) {
+        const o = { scope: 'pay', key: newKey() }
+        const work = charge(o.key, () => { throw error })
+        assert.equal(await rejection(once(pool, o, work)), error)
+        assert(await rejection(once(pool, { ...o, takeOver: false }, work)) instanceof retrysafe.Abandoned)
+        assert.deepEqual([work.runs, await charges(pool, o.key)], [1, 0])
+        assert.equal((await once(pool, o, charge(o.key))).attempt, 2)
+      }
+    })
+
+    // Seen to fail with Retryable not looked for.
+    test('Retryable gives the key up', async (t) => {
+      const pool = newPool(t, options)
+      for (const takeOver of [true, false]) {
+        const o = { scope: 'pay', key: newKey(), takeOver }
+        const refused = new retrysafe.Retryable('connection refused')
+        assert.equal(await rejection(once(pool, o, charge(o.key, () => { throw refused }))), refused)
+        assert.equal((await once(pool, o, charge(o.key))).replayed, false)
+        assert.equal(await charges(pool, o.key), 1)
+      }
+    })
+
     // Seen to fail with step's COMMIT taken out, and with heldBy kept in the step: extend called hold there.
     test('steps are done once, under a key of their own', async (t) => {
       const pool = newPool(t, options)
@@ -172,6 +198,30 @@ test('a key in use, a key of another request, and an abandoned key', async (t) =
   assert.equal((await claim(pool, o)).result.answer, 'taken over')
 })
 
+// Seen to fail with each tell left out, with in_flight counted for each time that a waiting call looks, and with an
+// exception of observe passed on.
+test('counters', async (t) => {
+  const pool = newPool(t)
+  const counts = {}
+  const observe = (event) => {
+    counts[event] = (counts[event] ?? 0) + 1
+    throw new Error('of a counter')
+  }
+  const o = () => ({ scope: 'count', key: newKey(), observe })
+  const paid = { ...o(), request: 1 }
+  await once(pool, paid, () => 1)
+  await once(pool, paid, () => 1)
+  await rejection(once(pool, { ...paid, request: 2 }, () => 1))
+  const held = { ...o(), lease: 0.5 }
+  await claim(pool, { ...held, observe: undefined })
+  await rejection(claim(pool, { ...held, wait: 0.1 }))
+  await rejection(claim(pool, { ...held, wait: 20 }))
+  const slow = o()
+  const work = charge(slow.key, () => work.runs === 1 && once(pool, { ...slow, wait: 20, observe: undefined }, () => 2))
+  await once(pool, { ...slow, lease: 0.2 }, work)
+  assert.deepEqual(counts, { claimed: 2, replayed: 2, mismatch: 1, in_flight: 1, abandoned: 1, lost: 1 })
+})
+
 // Seen to fail with isConflict left out of once: 40001 arrives at the caller.
 test('the transaction runs again if the database refuses it', async (t) => {
   const pool = newPool(t)
@@ -244,6 +294,7 @@ test('wrong use', async (t) => {
     [InvalidArgument, /numbers of seconds/, () => once(pool, { ...o(), lease: '30 seconds' }, () => {})],
     [InvalidArgument, /must be positive/, () => once(pool, { ...o(), keep: 0 }, () => {})],
     [InvalidArgument, /tries/, () => once(pool, { ...o(), tries: 0 }, () => {})],
+    [InvalidArgument, /observe/, () => once(pool, { ...o(), observe: {} }, () => {})],
     [InvalidArgument, /isolation/, () => once(pool, { ...o(), isolation: 'none; DROP TABLE charges' }, () => {})],
     [InvalidArgument, /a Map or a Set/, () => once(pool, { ...o(), request: { a: new Map() } }, () => {})],
     [InvalidArgument, /NaN/, () => once(pool, { ...o(), request: [NaN] }, () => {})],

@@ -178,7 +178,7 @@ class Database(Case):
         for mode, is_sealed in ("write", False), ("accept", True):
             with retrysafe.once(conn, "rotated", self.id() + mode, encryption=retrysafe.Encryption(KEYSET, mode)) as op:
                 op.step("one", lambda: "step")
-                self.assertEqual(retrysafe._is_sealed(retrysafe._call(conn, "retrysafe", "step", lease=op.lease, name="one")[0]), is_sealed)
+                self.assertEqual(retrysafe._is_sealed(retrysafe._run(retrysafe._call(conn, "retrysafe", "step", lease=op.lease, name="one"))[0]), is_sealed)
                 op.complete("")
         write, accept = (retrysafe.Encryption(KEYSET, plaintext) for plaintext in ("write", "accept"))
         self.assertEqual((once("plain", write), by("plain")), (b"plain", b"plain"))

@@ -348,6 +348,18 @@ class Fingerprint(unittest.TestCase):
             self.assertEqual(
                 retrysafe.fingerprint(vector["request"]), hashlib.sha256(vector["canonical"].encode()).digest(), vector)
 
+    # The keys are those of the client for Node. Seen to fail with the secret ignored, and with names in their own order.
+    def test_keys_of_contents(self):
+        parts = ["order", "ålice", [{"sku": "a", "n": 2}], 1.5, None]
+        self.assertEqual(retrysafe.content_key(*parts), "5c3274ed3cc3e6bba8cc0b43e6b9b82fa17d4ee4e69345ad855b0f3dd0f7801e")
+        self.assertEqual(
+            retrysafe.content_key(*parts, secret="0123456789abcdef"),
+            "9c958e4daadbe0d633734bfb5254c217145bd01700cf3c527618a6607bdda2b1")
+        self.assertEqual(retrysafe.content_key({"a": 1, "b": 2}), retrysafe.content_key({"b": 2, "a": 1}))
+        self.assertNotEqual(retrysafe.content_key("ab", "c"), retrysafe.content_key("a", "bc"))
+        self.assertRaises(retrysafe.InvalidArgument, retrysafe.content_key)
+        self.assertRaises(retrysafe.InvalidArgument, retrysafe.content_key, "a", secret="short")
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -100,6 +100,11 @@ func SpringJDBC(t testing.TB) (path, classes string) {
 	return path, classes
 }
 
+// JDBC returns the paths of java and javac, and of the driver for PostgreSQL.
+func JDBC(t testing.TB) (run, compiler, driver string) {
+	return programWith(t, java, javac, javaPostgres), javac.lookUp(), javaPostgres.lookUp()
+}
+
 // programWith returns the path of the first program, and installs all that are missing.
 func programWith(t testing.TB, all ...program) string {
 	t.Helper()
