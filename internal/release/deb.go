@@ -1,12 +1,9 @@
 package main
 
 import (
-	"archive/tar"
 	"bytes"
 	"crypto/md5" // which the format asks for
 	"fmt"
-	"path"
-	"slices"
 	"strings"
 	"time"
 )
@@ -25,10 +22,10 @@ func (p *packager) deb(binary []byte, arch string) (name string, data []byte, er
 	changelog := fmt.Sprintf("retrysafe (%s) stable; urgency=medium\n\n  * %s/blob/%s/CHANGELOG.md\n\n -- %s  %s\n",
 		p.number(), homepage, p.version, maintainer, p.time.Format(time.RFC1123Z))
 	files = append(files,
-		installed{"/usr/share/doc/retrysafe/copyright", 0o644, copyright},
-		installed{"/usr/share/doc/retrysafe/changelog.gz", 0o644, compress([]byte(changelog))},
+		installed{"/usr/share/doc/retrysafe/copyright", 0o644, copyright, 0},
+		installed{"/usr/share/doc/retrysafe/changelog.gz", 0o644, compress([]byte(changelog)), 0},
 		// A program that is linked statically runs on every release of the distribution.
-		installed{"/usr/share/lintian/overrides/retrysafe", 0o644, []byte("retrysafe: statically-linked-binary\n")},
+		installed{"/usr/share/lintian/overrides/retrysafe", 0o644, []byte("retrysafe: statically-linked-binary\n"), 0},
 	)
 	var sums, configs strings.Builder
 	size := 0
@@ -43,22 +40,22 @@ func (p *packager) deb(binary []byte, arch string) (name string, data []byte, er
 		{"/control", 0o644, []byte(fmt.Sprintf("Package: retrysafe\nVersion: %s\nArchitecture: %s\nMaintainer: %s\n"+
 			"Installed-Size: %d\nDepends: adduser\nRecommends: ca-certificates\nSection: net\nPriority: optional\n"+
 			"Homepage: %s\nDescription: %s\n %s\n", p.number(), arch, maintainer, size, homepage, summary,
-			strings.ReplaceAll(description, "\n", "\n ")))},
-		{"/md5sums", 0o644, []byte(sums.String())},
-		{"/conffiles", 0o644, []byte(configs.String())},
+			strings.ReplaceAll(description, "\n", "\n "))), 0},
+		{"/md5sums", 0o644, []byte(sums.String()), 0},
+		{"/conffiles", 0o644, []byte(configs.String()), 0},
 	}
 	for _, script := range []string{"postinst", "prerm", "postrm"} {
 		text, err := p.read("deb." + script)
 		if err != nil {
 			return "", nil, err
 		}
-		control = append(control, installed{"/" + script, 0o755, text})
+		control = append(control, installed{"/" + script, 0o755, text, 0})
 	}
-	controlTar, err := p.tarball(control)
+	controlTar, err := p.tarball(".", control)
 	if err != nil {
 		return "", nil, err
 	}
-	dataTar, err := p.tarball(files)
+	dataTar, err := p.tarball(".", files)
 	if err != nil {
 		return "", nil, err
 	}
@@ -75,45 +72,4 @@ func (p *packager) deb(binary []byte, arch string) (name string, data []byte, er
 		}
 	}
 	return fmt.Sprintf("retrysafe_%s_%s.deb", p.number(), arch), b.Bytes(), nil
-}
-
-// tarball returns a tar file with the files and their folders, which all belong to root.
-func (p *packager) tarball(files []installed) ([]byte, error) {
-	var b bytes.Buffer
-	w := tar.NewWriter(&b)
-	var folders []string
-	var addFolder func(name string) error
-	addFolder = func(name string) error {
-		if slices.Contains(folders, name) {
-			return nil
-		}
-		if name != "/" {
-			if err := addFolder(path.Dir(name)); err != nil {
-				return err
-			}
-		}
-		folders = append(folders, name)
-		return w.WriteHeader(&tar.Header{
-			Typeflag: tar.TypeDir, Name: "." + strings.TrimSuffix(name, "/") + "/", Mode: 0o755, ModTime: p.time,
-			Uname: "root", Gname: "root", Format: tar.FormatGNU,
-		})
-	}
-	for _, f := range files {
-		if err := addFolder(path.Dir(f.name)); err != nil {
-			return nil, err
-		}
-		if err := w.WriteHeader(&tar.Header{
-			Typeflag: tar.TypeReg, Name: "." + f.name, Mode: f.mode, Size: int64(len(f.data)), ModTime: p.time,
-			Uname: "root", Gname: "root", Format: tar.FormatGNU,
-		}); err != nil {
-			return nil, err
-		}
-		if _, err := w.Write(f.data); err != nil {
-			return nil, err
-		}
-	}
-	if err := w.Close(); err != nil {
-		return nil, err
-	}
-	return b.Bytes(), nil
 }

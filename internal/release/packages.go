@@ -1,10 +1,12 @@
 package main
 
 import (
+	"archive/tar"
 	"bytes"
 	"context"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -58,11 +60,41 @@ func newPackager(ctx context.Context, tree, version, program string) (*packager,
 	return p, nil
 }
 
-// installed is a file that a package installs.
+// all writes into dist every package of the binaries and of the clients, and what each binary contains.
+func (p *packager) all(ctx context.Context, dist string, binaries map[target][]byte, python string) error {
+	for t, binary := range binaries {
+		bom, err := p.sbom(binary, t.file(p.version)+t.suffix())
+		if err != nil {
+			return err
+		}
+		if err := writeFile(filepath.Join(dist, t.file(p.version)+".cdx.json"), bom); err != nil {
+			return err
+		}
+		if t.os != "linux" {
+			continue
+		}
+		for _, pack := range []func([]byte, string) (string, []byte, error){p.deb, p.rpm, p.image} {
+			name, data, err := pack(binary, t.arch)
+			if err != nil {
+				return err
+			}
+			if err := writeFile(filepath.Join(dist, name), data); err != nil {
+				return err
+			}
+		}
+	}
+	if err := p.npm(ctx, dist, binaries); err != nil {
+		return err
+	}
+	return p.python(ctx, dist, python)
+}
+
+// installed is a file that a package installs, or a folder.
 type installed struct {
-	name string // the absolute path
+	name string // the absolute path; a folder's ends with a slash
 	mode int64
 	data []byte
+	user int // 0 is root
 }
 
 // isConfig reports whether an upgrade must keep what the administrator has changed in the file.
@@ -84,13 +116,13 @@ func (p *packager) files(binary []byte, zshFolder string) ([]installed, error) {
 		return nil, err
 	}
 	return []installed{
-		{"/usr/bin/retrysafe", 0o755, binary},
-		{"/usr/lib/systemd/system/retrysafe.service", 0o644, unit},
-		{"/etc/retrysafe/proxy.yaml", 0o644, config},
-		{"/usr/share/man/man1/retrysafe.1.gz", 0o644, compress([]byte(p.man + "\n"))},
-		{"/usr/share/bash-completion/completions/retrysafe", 0o644, []byte(p.completions["bash"] + "\n")},
-		{zshFolder + "/_retrysafe", 0o644, []byte(p.completions["zsh"] + "\n")},
-		{"/usr/share/fish/vendor_completions.d/retrysafe.fish", 0o644, []byte(p.completions["fish"] + "\n")},
+		{"/usr/bin/retrysafe", 0o755, binary, 0},
+		{"/usr/lib/systemd/system/retrysafe.service", 0o644, unit, 0},
+		{"/etc/retrysafe/proxy.yaml", 0o644, config, 0},
+		{"/usr/share/man/man1/retrysafe.1.gz", 0o644, compress([]byte(p.man + "\n")), 0},
+		{"/usr/share/bash-completion/completions/retrysafe", 0o644, []byte(p.completions["bash"] + "\n"), 0},
+		{zshFolder + "/_retrysafe", 0o644, []byte(p.completions["zsh"] + "\n"), 0},
+		{"/usr/share/fish/vendor_completions.d/retrysafe.fish", 0o644, []byte(p.completions["fish"] + "\n"), 0},
 	}, nil
 }
 
@@ -133,4 +165,48 @@ func compress(data []byte) []byte {
 	_, _ = w.Write(data)
 	_ = w.Close()
 	return b.Bytes()
+}
+
+// tarball returns a tar file with the files and the folders above them, all below the prefix.
+func (p *packager) tarball(prefix string, files []installed) ([]byte, error) {
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	written := map[string]bool{}
+	var add func(f installed) error
+	add = func(f installed) error {
+		if written[f.name] {
+			return nil
+		}
+		written[f.name] = true
+		if f.name != "/" {
+			parent := strings.TrimSuffix(path.Dir(strings.TrimSuffix(f.name, "/")), "/") + "/"
+			if err := add(installed{name: parent, mode: 0o755}); err != nil {
+				return err
+			}
+		}
+		header := &tar.Header{
+			Typeflag: tar.TypeReg, Name: strings.TrimPrefix(prefix+f.name, "/"), Mode: f.mode, Size: int64(len(f.data)),
+			Uid: f.user, Gid: f.user, ModTime: p.time, Format: tar.FormatGNU,
+		}
+		if strings.HasSuffix(f.name, "/") {
+			header.Typeflag = tar.TypeDir
+		}
+		if header.Name == "" {
+			return nil // the root of an image
+		}
+		if err := w.WriteHeader(header); err != nil {
+			return err
+		}
+		_, err := w.Write(f.data)
+		return err
+	}
+	for _, f := range files {
+		if err := add(f); err != nil {
+			return nil, err
+		}
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
 }

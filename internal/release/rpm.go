@@ -19,7 +19,7 @@ func (p *packager) rpm(binary []byte, arch string) (name string, data []byte, er
 	if err != nil {
 		return "", nil, err
 	}
-	files = append(files, installed{"/usr/share/licenses/retrysafe/LICENSE", 0o644, license})
+	files = append(files, installed{"/usr/share/licenses/retrysafe/LICENSE", 0o644, license, 0})
 	arch = map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[arch]
 	r, err := rpmpack.NewRPM(rpmpack.RPMMetaData{
 		Name: "retrysafe", Version: p.number(), Release: "1", Arch: arch, OS: "linux", Summary: summary,
