@@ -117,8 +117,7 @@ api
 
 // A new installation starts, an upgrade keeps the configuration and the keys, a removal keeps both, and a purge neither.
 //
-// Seen to fail without the line of conffiles in deb, with adduser taken out of deb.postinst, and with rm taken out of
-// deb.postrm.
+// Seen to fail without the line of configs in deb, without "adduser" after an installation, and without "rm" at a purge.
 func TestDeb(t *testing.T) {
 	t.Parallel()
 	p, binary := built(t)
@@ -158,7 +157,9 @@ test ! -e /var/lib/retrysafe
 `, first, second)
 }
 
-// Seen to fail with ConfigFile taken out of what rpm calls the kind of a file, and with useradd taken out of rpm.pre.
+// A removal keeps the keys, and the configuration if it was changed.
+//
+// Seen to fail with GenericFile for the configuration in rpm, and without "useradd" before an installation.
 func TestRPM(t *testing.T) {
 	t.Parallel()
 	p, binary := built(t)
@@ -192,7 +193,7 @@ test -e /var/lib/retrysafe/retrysafe.db
 
 // The unit of the packages exposes little of the machine. 10 is the worst figure.
 //
-// Seen to fail without PrivateUsers=yes in deploy/retrysafe.service.
+// Seen to fail without "PrivateUsers=yes" in the unit.
 func TestUnitIsHardened(t *testing.T) {
 	t.Parallel()
 	unit, err := (&packager{tree: checkout}).unit()
