@@ -198,7 +198,7 @@ func TestUnitIsHardened(t *testing.T) {
 	t.Parallel()
 	unit, err := (&packager{tree: checkout}).unit()
 	file := save(t, "retrysafe.service", unit, err)
-	out, err := exec.Command(servers.SystemdAnalyze(t), "security", "--offline=true", "--threshold=12", "--no-pager", file).
+	out, err := exec.Command(servers.SystemdAnalyze(t), "security", "--offline=true", "--threshold=11", "--no-pager", file).
 		CombinedOutput()
 	found := regexp.MustCompile(`Overall exposure level .*: ([\d.]+)`).FindSubmatch(out)
 	if err != nil || found == nil {
