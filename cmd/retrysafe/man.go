@@ -21,7 +21,8 @@ func (manCmd) Help() string { return "    retrysafe man | man -l -" }
 func (manCmd) Run(s *cli.Streams, ctx *kong.Context) error {
 	var b strings.Builder
 	root := ctx.Model.Node
-	fmt.Fprintf(&b, ".TH RETRYSAFE 1 \"\" %q\n.ad l\n.SH NAME\nretrysafe \\- make HTTP APIs safe to retry\n", "retrysafe "+cli.Version())
+	fmt.Fprintf(&b, ".TH RETRYSAFE 1 \"\" %q\n.ad l\n", "retrysafe "+cli.Version())
+	b.WriteString(".SH NAME\nretrysafe \\- make HTTP APIs safe to retry\n")
 	b.WriteString(".SH SYNOPSIS\n.B retrysafe\n\\fICOMMAND\\fR [\\fIARGUMENTS\\fR] [\\fIFLAGS\\fR]\n.SH DESCRIPTION\n")
 	manText(&b, root.Help)
 	manFlags(&b, root)

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/pem"
+	"fmt"
 	"io"
 
 	"github.com/google/go-containerregistry/pkg/name"
@@ -16,9 +17,9 @@ import (
 // imageUser is the user and the group of the image, who have no name in it.
 const imageUser = 65532
 
-// image returns a container image of the binary, and its file name, as docker load and podman load read it. It has nothing but the program,
-// a folder for keys, and the certificates of public authorities: the proxy calls APIs, identity providers and DynamoDB by
-// TLS, and a container without certificates could call none of them.
+// image returns a container image of the binary, as docker load and podman load read it, and its file name. It has
+// nothing but the program, a folder for keys, and the certificates of public authorities: the proxy calls APIs,
+// identity providers and DynamoDB by TLS, and a container without certificates could call none of them.
 func (p *packager) image(binary []byte, arch string) (file string, data []byte, err error) {
 	var roots bytes.Buffer
 	for root := range bundle.Roots() {
@@ -39,7 +40,9 @@ func (p *packager) image(binary []byte, arch string) (file string, data []byte, 
 		return "", nil, err
 	}
 	compressed := compress(files)
-	layer, err := imagetar.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(compressed)), nil })
+	layer, err := imagetar.LayerFromOpener(func() (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(compressed)), nil
+	})
 	if err != nil {
 		return "", nil, err
 	}
@@ -55,7 +58,8 @@ func (p *packager) image(binary []byte, arch string) (file string, data []byte, 
 	}
 	config.Created, config.OS, config.Architecture = v1.Time{Time: p.time}, "linux", arch
 	config.Config = v1.Config{
-		User: "65532:65532", WorkingDir: "/var/lib/retrysafe", Entrypoint: []string{"/usr/bin/retrysafe"}, Cmd: []string{"--help"},
+		User: fmt.Sprintf("%[1]d:%[1]d", imageUser), WorkingDir: "/var/lib/retrysafe",
+		Entrypoint: []string{"/usr/bin/retrysafe"}, Cmd: []string{"--help"},
 		Volumes: map[string]struct{}{"/var/lib/retrysafe": {}},
 		Labels: map[string]string{
 			"org.opencontainers.image.title": "retrysafe", "org.opencontainers.image.version": p.version,

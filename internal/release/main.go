@@ -30,7 +30,8 @@ const usage = `usage, in the root of the repository:
                                 the last line of the output is the version
   release make [-n] [-key FILE] VERSION
                                 make the release: tags, and in dist/VERSION binaries and packages with checksums,
-                                which the SSH key in FILE signs; -n: a dry run. $PYTHON has the modules build and hatchling
+                                which the SSH key in FILE signs; -n: a dry run. The Python
+                                named in $PYTHON has the modules build and hatchling
   release licenses              write ` + licensesFile + `, which "retrysafe version --licenses" prints`
 
 func main() {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// npm writes packages for the registry of npm into dist: one with the program for each target, and that of clients/node,
+// npm writes packages for npm's registry into dist: one with the program for each target, and that of clients/node,
 // which has them as optional dependencies. npm installs the one whose os and cpu fit, so that "npx retrysafe" runs the
 // program, and no script downloads anything at installation.
 func (p *packager) npm(ctx context.Context, dist string, binaries map[target][]byte) error {

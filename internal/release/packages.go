@@ -151,9 +151,9 @@ func (p *packager) number() string {
 	return strings.Replace(strings.TrimPrefix(p.version, "v"), "-", "~", 1)
 }
 
-// compress returns the data as a gzip file without a name and a time. The library has the version that go.mod names, and
-// the same bytes for the same data, whichever version of Go runs the release. Debian wants the smallest documents; for
-// archives with the program that would take three times as long, to save a hundredth.
+// compress returns the data as a gzip file without a name and a time. The library has the version that go.mod names,
+// and the same bytes for the same data, whichever version of Go runs the release. Debian wants the smallest documents;
+// for archives with the program that takes six times as long, and saves 3 %.
 func compress(data []byte) []byte {
 	level := gzip.BestCompression
 	if len(data) > 1<<20 {

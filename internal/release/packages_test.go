@@ -51,8 +51,8 @@ func save(t *testing.T, name string, data []byte, err error) string {
 	return name
 }
 
-// machine runs a script of the shell as root in a copy of this machine: what it writes goes to a file system in memory,
-// in a mount namespace that ends with it. A file of an argument has the same path there.
+// machine runs a script of the shell as root in a copy of this machine: what it writes goes to a file system in
+// memory, in a mount namespace that ends with it. A file of an argument has the same path there.
 func machine(t *testing.T, script string, args ...string) string {
 	t.Helper()
 	const enter = `set -e
@@ -64,8 +64,9 @@ mount --bind /dev "$0/root/dev"
 exec chroot "$0/root" /bin/sh -euc "$@"`
 	// With its own network, so that the ports of the packaged configuration are free, and its own processes, which end
 	// with the script.
-	enterArgs := append([]string{"--mount", "--net", "--pid", "--fork", "--kill-child", "/bin/sh", "-c", enter, t.TempDir(),
-		script, "script"}, args...)
+	enterArgs := append([]string{
+		"--mount", "--net", "--pid", "--fork", "--kill-child", "/bin/sh", "-c", enter, t.TempDir(), script, "script",
+	}, args...)
 	c := exec.CommandContext(t.Context(), "unshare", enterArgs...)
 	c.Env = append(os.Environ(), "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C", "DEBIAN_FRONTEND=noninteractive")
 	output, err := c.CombinedOutput()
@@ -106,7 +107,8 @@ class API(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
         API.count += 1
         body = b"charge %d\n" % API.count
-        self.send_response(201); self.send_header("Content-Length", str(len(body))); self.end_headers(); self.wfile.write(body)
+        self.send_response(201); self.send_header("Content-Length", str(len(body))); self.end_headers()
+        self.wfile.write(body)
     def log_message(self, *args): pass
 http.server.HTTPServer(("127.0.0.1", 3000), API).serve_forever()' &
 }
@@ -115,9 +117,10 @@ ip link set lo up
 api
 `
 
-// A new installation starts, an upgrade keeps the configuration and the keys, a removal keeps both, and a purge neither.
+// A new installation starts, an upgrade keeps the configuration and the keys, a removal too, and a purge neither.
 //
-// Seen to fail without the line of configs in deb, without "adduser" after an installation, and without "rm" at a purge.
+// Seen to fail without the lines of configs in deb, without "adduser" after an installation, and without "rm" at a
+// purge.
 func TestDeb(t *testing.T) {
 	t.Parallel()
 	p, binary := built(t)
@@ -198,8 +201,8 @@ func TestUnitIsHardened(t *testing.T) {
 	t.Parallel()
 	unit, err := (&packager{tree: checkout}).unit()
 	file := save(t, "retrysafe.service", unit, err)
-	out, err := exec.Command(servers.SystemdAnalyze(t), "security", "--offline=true", "--threshold=11", "--no-pager", file).
-		CombinedOutput()
+	analyze := exec.Command(servers.SystemdAnalyze(t), "security", "--offline=true", "--threshold=11", "--no-pager", file)
+	out, err := analyze.CombinedOutput()
 	found := regexp.MustCompile(`Overall exposure level .*: ([\d.]+)`).FindSubmatch(out)
 	if err != nil || found == nil {
 		t.Fatalf("systemd-analyze: %v\n%s", err, out)
@@ -224,18 +227,20 @@ func TestNPM(t *testing.T) {
 	if err != nil || len(packages) != 2 {
 		t.Fatalf("%v: there are the packages %q", err, packages)
 	}
-	env := append(os.Environ(), "npm_config_offline=true", "npm_config_update_notifier=false", "npm_config_cache="+t.TempDir())
+	env := append(os.Environ(), "npm_config_offline=true", "npm_config_update_notifier=false",
+		"npm_config_cache="+t.TempDir())
 	do(t, project, env, npm, append([]string{"install", "--no-audit", "--no-fund"}, packages...)...)
 	npx := filepath.Join(filepath.Dir(npm), "npx")
-	if got := do(t, project, env, npx, "--offline", "retrysafe", "demo", "--once"); !strings.Contains(got, "exactly once") {
-		t.Errorf("npx retrysafe demo prints\n%s", got)
+	demo := do(t, project, env, npx, "--offline", "retrysafe", "demo", "--once")
+	if !strings.Contains(demo, "exactly once") {
+		t.Errorf("npx retrysafe demo prints\n%s", demo)
 	}
 	do(t, project, env, "node", "-e", "require('retrysafe').once")
 	if got := do(t, project, env, "node", "-p", "require('retrysafe/package.json').version"); got != version[1:] {
 		t.Errorf("the library has the version %s, want %s", got, version[1:])
 	}
 	// A process manager stops the proxy behind the command.
-	stopped := do(t, project, env, "sh", "-c", `node_modules/.bin/retrysafe proxy --upstream http://127.0.0.1:1 \
+	stopped := do(t, project, env, "timeout", "60", "sh", "-c", `node_modules/.bin/retrysafe proxy --upstream http://127.0.0.1:1 \
 		--listen 127.0.0.1:0 --store keys.db --scope none >log 2>&1 & launcher=$!
 		until grep -q msg=listening log; do kill -0 $launcher; sleep 0.1; done
 		kill -TERM $launcher; wait $launcher; cat log`)

@@ -24,7 +24,7 @@ var targets = []target{
 	{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "amd64"}, {"darwin", "arm64"}, {"windows", "amd64"},
 }
 
-// release is one version of all public modules, the binaries of the command, and packages of the command and the clients.
+// release is one version of all public modules, the command's binaries, and packages of the command and the clients.
 type release struct {
 	checkout string // the released working tree; only dist/VERSION and the tags are added
 	version  string

@@ -47,7 +47,8 @@ func (p *packager) rpm(binary []byte, arch string) (name string, data []byte, er
 			kind = rpmpack.LicenceFile
 		}
 		r.AddFile(rpmpack.RPMFile{
-			Name: f.name, Body: f.data, Mode: uint(f.mode), Owner: "root", Group: "root", MTime: uint32(p.time.Unix()), Type: kind,
+			Name: f.name, Body: f.data, Mode: uint(f.mode), Owner: "root", Group: "root", MTime: uint32(p.time.Unix()),
+			Type: kind,
 		})
 	}
 	var b bytes.Buffer

@@ -15,7 +15,8 @@ const sumsFile = "SHA256SUMS"
 // ssh-keygen is on every Linux and macOS and comes with Windows, and verifies Ed25519 there; minisign has to be
 // installed, and the openssl of macOS does not know Ed25519.
 func (r *release) sign(ctx context.Context, folder string) error {
-	if _, err := command(ctx, folder, nil, "ssh-keygen", "-q", "-Y", "sign", "-n", "file", "-f", r.key, sumsFile); err != nil {
+	_, err := command(ctx, folder, nil, "ssh-keygen", "-q", "-Y", "sign", "-n", "file", "-f", r.key, sumsFile)
+	if err != nil {
 		return err
 	}
 	signers, err := filepath.Abs(filepath.Join(r.checkout, signersFile))
