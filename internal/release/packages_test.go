@@ -369,8 +369,7 @@ func TestSBOM(t *testing.T) {
 
 // Two builds of the same files are the same bytes.
 //
-// Seen to fail with time.Now() in place of p.time in tarball, in rpm and in image, and without SOURCE_DATE_EPOCH in
-// python.
+// Seen to fail with time.Now() in place of p.time in tarball, in rpm and in image.
 func TestPackagesAreReproducible(t *testing.T) {
 	t.Parallel()
 	servers.NPM(t)
