@@ -1,6 +1,6 @@
 // Command retrysafe makes HTTP APIs safe to retry. See retrysafe --help.
 //
-// main.go has the list of commands, and runs one. Beside it are version and completion. The others are below internal:
+// main.go has the list of commands, and runs one. Beside it are version, completion and man. The others are below internal:
 //
 //	internal/store     opens a store from its URL; the commands store, migrate, check and sweep
 //	internal/keys      the command keys, in this process or through a running proxy
@@ -74,6 +74,7 @@ type commands struct {
 	Report     reportcmd.Cmd    `cmd:"" help:"Say what proxies in observe mode would have done with the requests of an API."`
 	Version    versionCmd       `cmd:"" help:"Print the version, or the licenses of all included software."`
 	Completion completionCmd    `cmd:"" help:"Print a completion script for a shell."`
+	Man        manCmd           `cmd:"" help:"Print the manual page."`
 
 	ExitWithStdin exitWithStdin `hidden:"" help:"End when standard input ends."`
 }

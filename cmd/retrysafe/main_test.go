@@ -228,6 +228,7 @@ func TestCommandLine(t *testing.T) {
 		{"bash", []string{"completion", "bash"}, cli.ExitOK, []string{"complete ", "--upstream", "proxy"}},
 		{"zsh", []string{"completion", "zsh"}, cli.ExitOK, []string{"bashcompinit"}},
 		{"fish", []string{"completion", "fish"}, cli.ExitOK, []string{"complete -c retrysafe", "-l upstream"}},
+		{"man", []string{"man"}, cli.ExitOK, []string{".SH RETRYSAFE KEYS RESOLVE", "\\-\\-upstream", "\\-\\-reason"}},
 		{"another shell", []string{"completion", "csh"}, cli.ExitRefused, []string{"bash"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -46,9 +46,9 @@ func allBlocks(t *testing.T) (all []pages.Block) {
 // otherCommands are those of other people, which are run by the tests that follow the guides and not looked into
 // here.
 var otherCommands = []string{
-	"aws", "cat", "cd", "chmod", "cp", "createdb", "curl", "docker", "export", "git", "kill", "ls", "mkdir", "node", "npm", "pip", "psql", "python3",
+	"aws", "cat", "cd", "chmod", "cp", "createdb", "curl", "docker", "export", "git", "kill", "ls", "mkdir", "node", "npm", "npx", "pip", "psql", "python3",
 	"redis-cli", "rm",
-	"sqlite3", "sudo", "systemctl",
+	"sha256sum", "sqlite3", "ssh-keygen", "sudo", "systemctl",
 }
 
 // Each command line on a page names a command, flags, a make target or a folder that exist.

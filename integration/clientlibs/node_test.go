@@ -89,7 +89,9 @@ func TestNodeClient(t *testing.T) {
 	for _, e := range entries {
 		files = append(files, e.Name())
 	}
-	if want := []string{"LICENSE", "README.md", "index.d.ts", "index.js", "package.json", "testing.d.ts", "testing.js"}; !slices.Equal(files, want) {
+	if want := []string{
+		"LICENSE", "README.md", "command.js", "index.d.ts", "index.js", "package.json", "testing.d.ts", "testing.js",
+	}; !slices.Equal(files, want) {
 		t.Errorf("the package has %v, want %v", files, want)
 	}
 	output(t, folder, servers.Node(t), "test/import.mjs")

@@ -1,7 +1,7 @@
 // Command release packs and releases the modules of this repository: all public modules together, under one version.
 //
 //	go run ./internal/release pack DIR [VERSION]
-//	go run ./internal/release make [-n] VERSION
+//	go run ./internal/release make [-n] [-key FILE] VERSION
 //	go run ./internal/release licenses
 //
 // It runs in the root of the repository. RELEASING.md says how a release is made.
@@ -14,17 +14,24 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 )
 
 const usage = `usage, in the root of the repository:
   release pack DIR [VERSION]    write every public module as it would be released into DIR, a module proxy in files;
                                 the last line of the output is the version
-  release make [-n] VERSION     make the release: tags, and binaries with checksums in dist/VERSION; -n: a dry run
+  release make [-n] [-key FILE] VERSION
+                                make the release: tags, and in dist/VERSION binaries and packages with checksums,
+                                which the SSH key in FILE signs; -n: a dry run. The Python
+                                named in $PYTHON has the modules build and hatchling
   release licenses              write ` + licensesFile + `, which "retrysafe version --licenses" prints`
 
 func main() {
@@ -43,10 +50,23 @@ func run(ctx context.Context, args []string) error {
 		return printPack(ctx, args[1], "")
 	case len(args) == 3 && args[0] == "pack":
 		return printPack(ctx, args[1], args[2])
-	case len(args) == 2 && args[0] == "make":
-		return (&release{checkout: ".", version: args[1], targets: targets, out: os.Stdout}).make(ctx)
-	case len(args) == 3 && args[0] == "make" && args[1] == "-n":
-		return (&release{checkout: ".", version: args[2], targets: targets, out: os.Stdout, dryRun: true}).make(ctx)
+	case len(args) >= 2 && args[0] == "make":
+		r := &release{checkout: ".", targets: targets, out: os.Stdout, python: cmp.Or(os.Getenv("PYTHON"), "python3")}
+		flags := flag.NewFlagSet("make", flag.ContinueOnError)
+		flags.SetOutput(io.Discard)
+		flags.BoolVar(&r.dryRun, "n", false, "")
+		flags.StringVar(&r.key, "key", "", "")
+		if err := flags.Parse(args[1:]); err != nil || flags.NArg() != 1 {
+			return errors.New(usage)
+		}
+		r.version = flags.Arg(0)
+		if r.key != "" { // ssh-keygen runs in another folder
+			var err error
+			if r.key, err = filepath.Abs(r.key); err != nil {
+				return err
+			}
+		}
+		return r.make(ctx)
 	case len(args) == 1 && args[0] == "licenses":
 		text, err := licenses(ctx, ".")
 		if err != nil {

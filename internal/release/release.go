@@ -24,12 +24,14 @@ var targets = []target{
 	{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "amd64"}, {"darwin", "arm64"}, {"windows", "amd64"},
 }
 
-// release is one version of all public modules, and the binaries of the command.
+// release is one version of all public modules, the command's binaries, and packages of the command and the clients.
 type release struct {
 	checkout string // the released working tree; only dist/VERSION and the tags are added
 	version  string
 	targets  []target
 	dryRun   bool
+	key      string // the file of the private key that signs the checksums; only a dry run needs none
+	python   string // an interpreter with the modules build and hatchling
 	out      io.Writer
 }
 
@@ -51,7 +53,7 @@ func (r *release) make(ctx context.Context) error {
 }
 
 // prepare makes the release in temp, tests it as a user would, and returns the tags. Afterwards temp has a clone of
-// the repository in "clone", with the tags, the modules in "proxy" and the binaries in "dist".
+// the repository in "clone", with the tags, the modules in "proxy", the binaries and packages in "dist".
 func (r *release) prepare(ctx context.Context, temp string) (tags []string, err error) {
 	clone, proxy := filepath.Join(temp, "clone"), filepath.Join(temp, "proxy")
 	if err := r.clone(ctx, clone); err != nil {
@@ -69,7 +71,19 @@ func (r *release) prepare(ctx context.Context, temp string) (tags []string, err 
 	if err := u.triesOut(ctx, proxy, r.version, modules); err != nil {
 		return nil, err
 	}
-	if err := r.binaries(ctx, u, modules, filepath.Join(temp, "dist")); err != nil {
+	dist := filepath.Join(temp, "dist")
+	binaries, err := r.binaries(ctx, u, modules, dist)
+	if err != nil {
+		return nil, err
+	}
+	p, err := newPackager(ctx, clone, r.version, filepath.Join(u.dir, "go", "bin", "retrysafe"))
+	if err != nil {
+		return nil, err
+	}
+	if err := p.all(ctx, dist, binaries, r.python); err != nil {
+		return nil, err
+	}
+	if err := r.checksums(ctx, dist); err != nil {
 		return nil, err
 	}
 	return r.tag(ctx, clone, modules)
@@ -105,6 +119,13 @@ func (r *release) check(ctx context.Context) error {
 	if !strings.Contains(string(changelog), heading) {
 		faults = append(faults, fmt.Errorf("CHANGELOG.md has no section for the version; it starts with %q and the date",
 			strings.TrimSpace(heading)))
+	}
+	if r.key != "" {
+		if err := r.checkKey(ctx); err != nil {
+			faults = append(faults, fmt.Errorf("the key %s cannot sign the release: %w", r.key, err))
+		}
+	} else if !r.dryRun {
+		faults = append(faults, errors.New("name the key that signs the release: KEY=FILE"))
 	}
 	return errors.Join(faults...)
 }
@@ -143,38 +164,60 @@ func (r *release) clone(ctx context.Context, clone string) error {
 	return err
 }
 
-// binaries builds the command for each target, exactly as "go install" of the released version does, and writes their
-// checksums.
-func (r *release) binaries(ctx context.Context, u *user, modules []*mod, dist string) error {
+// binaries builds the command for each target, exactly as "go install" of the released version does.
+func (r *release) binaries(ctx context.Context, u *user, modules []*mod, dist string) (map[target][]byte, error) {
 	m := modules[slices.IndexFunc(modules, func(m *mod) bool { return m.folder == commandFolder })]
-	var sums strings.Builder
+	binaries := map[target][]byte{}
 	for _, t := range r.targets {
 		built, err := u.installs(ctx, m, r.version, t)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		info, err := buildinfo.ReadFile(built)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if info.Main.Version != r.version {
-			return fmt.Errorf("%s reports the version %q, want %s", built, info.Main.Version, r.version)
+			return nil, fmt.Errorf("%s reports the version %q, want %s", built, info.Main.Version, r.version)
 		}
-		binary, err := os.ReadFile(built)
+		if binaries[t], err = os.ReadFile(built); err != nil {
+			return nil, err
+		}
+		name := filepath.Join(dist, t.file(r.version)+t.suffix())
+		if err := writeFile(name, binaries[t]); err != nil {
+			return nil, err
+		}
+		if err := os.Chmod(name, 0o755); err != nil {
+			return nil, err
+		}
+	}
+	return binaries, nil
+}
+
+// checksums writes the checksums of all files in dist, prints them, and signs them if there is a key.
+func (r *release) checksums(ctx context.Context, dist string) error {
+	files, err := os.ReadDir(dist)
+	if err != nil {
+		return err
+	}
+	var sums strings.Builder
+	for _, f := range files {
+		data, err := os.ReadFile(filepath.Join(dist, f.Name()))
 		if err != nil {
 			return err
 		}
-		name := strings.Join([]string{path.Base(m.folder), r.version, t.os, t.arch}, "-") + t.suffix()
-		if err := writeFile(filepath.Join(dist, name), binary); err != nil {
-			return err
-		}
-		if err := os.Chmod(filepath.Join(dist, name), 0o755); err != nil {
-			return err
-		}
-		fmt.Fprintf(&sums, "%x  %s\n", sha256.Sum256(binary), name)
+		fmt.Fprintf(&sums, "%x  %s\n", sha256.Sum256(data), f.Name())
 	}
 	fmt.Fprint(r.out, sums.String())
-	return writeFile(filepath.Join(dist, "SHA256SUMS"), []byte(sums.String()))
+	if err := writeFile(filepath.Join(dist, sumsFile), []byte(sums.String())); err != nil || r.key == "" {
+		return err
+	}
+	return r.sign(ctx, dist)
+}
+
+// file is the name of the binary for the target, without the suffix of programs.
+func (t target) file(version string) string {
+	return strings.Join([]string{"retrysafe", version, t.os, t.arch}, "-")
 }
 
 func (t target) suffix() string {

@@ -13,11 +13,13 @@ import (
 	"time"
 
 	"golang.org/x/mod/sumdb/dirhash"
+
+	"github.com/retrysafe/retrysafe/internal/testing/servers"
 )
 
 const (
 	checkout = "../.."
-	version  = "v0.0.1-test"
+	version  = "v0.0.1-rc.1"
 )
 
 // The tests read the whole repository. The go command does not see changes outside of this module and would repeat a
@@ -40,7 +42,11 @@ func TestMain(m *testing.M) {
 // another version in "retrysafe version", with tags that are not looked for, and with a dry run that publishes.
 func TestRelease(t *testing.T) {
 	repo, temp := repository(t), t.TempDir()
-	r := &release{checkout: repo, version: version, targets: []target{{runtime.GOOS, runtime.GOARCH}}, out: io.Discard}
+	servers.NPM(t)
+	r := &release{
+		checkout: repo, version: version, targets: []target{{runtime.GOOS, runtime.GOARCH}}, out: io.Discard,
+		key: signingKey(t, repo), python: servers.PythonWith(t, "build", "hatchling"),
+	}
 	if err := r.check(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +73,18 @@ func TestRelease(t *testing.T) {
 	if got := strings.Fields(do(t, repo, nil, "git", "tag")); !slices.Equal(slices.Sorted(slices.Values(tags)), got) {
 		t.Errorf("the repository has the tags %q, want %q", got, tags)
 	}
-	do(t, filepath.Join(repo, "dist", version), nil, "sha256sum", "--check", "--strict", "SHA256SUMS")
+	dist := filepath.Join(repo, "dist", version)
+	do(t, dist, nil, "sha256sum", "--check", "--strict", "SHA256SUMS")
+	files, err := filepath.Glob(filepath.Join(dist, "*"))
+	if err != nil || len(files) != 11 {
+		t.Errorf("%v: the release has the files %q", err, files)
+	}
+	// Signatures were checked when they were made; that a change is noticed, here.
+	edit(t, filepath.Join(dist, "SHA256SUMS"), version, "v9.9.9")
+	if _, err := command(t.Context(), dist, nil, "sh", "-c", "ssh-keygen -Y verify -f ../../deploy/allowed_signers "+
+		"-I release@retrysafe -n file -s SHA256SUMS.sig <SHA256SUMS"); err == nil {
+		t.Error("changed checksums have a valid signature")
+	}
 	if err := r.check(t.Context()); err == nil || !strings.Contains(err.Error(), "cmd/retrysafe/"+version) {
 		t.Errorf("a second release of the version: %v; want an error that names the tags", err)
 	}
@@ -138,6 +155,13 @@ func downloadByTag(t *testing.T, repo, proxy string, tags []string) {
 func TestReleaseRefuses(t *testing.T) {
 	repo := repository(t)
 	check := func(version string) error { return (&release{checkout: repo, version: version}).check(t.Context()) }
+	if err := check(version); err == nil || !strings.Contains(err.Error(), "KEY=FILE") {
+		t.Errorf("a release that is not signed: %v", err)
+	}
+	stranger := &release{checkout: repo, version: version, key: signingKey(t, repository(t))}
+	if err := stranger.check(t.Context()); err == nil || !strings.Contains(err.Error(), "cannot sign") {
+		t.Errorf("a key that users do not know: %v", err)
+	}
 	for _, malformed := range []string{"", "0.1.0", "v0.1", "v0.01.0", "v2.0.0", "v0.1.0+build", "v0.1.0-RC1", "latest"} {
 		if err := check(malformed); err == nil || !strings.Contains(err.Error(), "want vMAJOR.MINOR.PATCH") {
 			t.Errorf("version %q: %v", malformed, err)
@@ -245,6 +269,23 @@ func TestLicensesAreCurrent(t *testing.T) {
 	if string(got) != want {
 		t.Errorf("%s does not fit the dependencies of the command: run make licenses, and commit the file", licensesFile)
 	}
+}
+
+// signingKey returns the file of a new key, which the repository names as one that signs releases.
+func signingKey(t *testing.T, repo string) string {
+	t.Helper()
+	key := filepath.Join(t.TempDir(), "key")
+	do(t, repo, nil, "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", key)
+	public, err := os.ReadFile(key + ".pub")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := writeFile(filepath.Join(repo, signersFile), append([]byte("release@retrysafe "), public...)); err != nil {
+		t.Fatal(err)
+	}
+	do(t, repo, nil, "git", "add", "--all")
+	do(t, repo, nil, "git", "commit", "--quiet", "--message", "a key")
+	return key
 }
 
 // repository returns a repository whose only commit has the files of the working tree, and whose changelog has a

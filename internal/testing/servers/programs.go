@@ -57,6 +57,8 @@ var (
 	python    = program{name: "python3", pkg: "python3"}
 	node      = program{name: "node", pkg: "nodejs"}
 	chromium  = program{name: "chromium", pkg: "chromium"}
+	lintian   = program{name: "lintian", pkg: "lintian"}
+	rpm       = program{name: "rpm", pkg: "rpm"}
 
 	// What only bench needs.
 	haproxy = program{name: "haproxy", paths: []string{"/usr/sbin/haproxy"}, pkg: "haproxy"}
@@ -86,6 +88,7 @@ func allPrograms() []program {
 	return []program{
 		initdb, psql, pgbouncer, rabbitmq, epmd, redisServer, redisSentinel, valkeyServer, redisCLI, mariadb, mariadbInstall,
 		mariadbClient, faketime, nginx, promtool, systemdAnalyze, ps, ipCommand, nsenter, npm, curl, python, node, chromium,
+		lintian, rpm,
 		pythonWith("psycopg"), pythonWith("psycopg2"), pythonWith("build", "hatchling", "ensurepip", "mypy"),
 		pythonWith("django", "flask", "fastapi", "sqlalchemy", "uvicorn", "waitress", "psycopg_pool"),
 	}
