@@ -16,7 +16,7 @@ RACE     := -race -gcflags=modernc.org/sqlite/lib=-race=false
 # The tests of these packages drive other programs, which they build as releases are built: the race detector would watch
 # the tests and not the programs. Without it they take half the time, and what both need is compiled once. make soak runs
 # them with it.
-DRIVERS   = ^$(ROOT)/(bench|cmd|examples|integration|internal/release|internal/testing)(/|$$)
+DRIVERS   = ^$(ROOT)/(bench|caddysafe|cmd|examples|integration|internal/release|internal/testing)(/|$$)
 
 # Packages whose tests take longest begin first, so that no core waits for the last of them.
 LONGEST   = ^$(ROOT)/(stores/(pg|mysql)store|cmd/retrysafe/internal/(proxycmd|store)|internal/release|integration)$$

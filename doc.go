@@ -33,6 +33,7 @@
 //	stores/memstore     records in memory
 //	stores/storetest    tests for stores of your own
 //	retrysafetest       tests for handlers of your own: retried, at once, killed in between
+//	caddysafe           the middleware as a module for Caddy
 //	grpcsafe            interceptors for gRPC; connectsafe for Connect; rpcsafe is what they share
 //	queuesafe           message consumers, with adapters to RabbitMQ, NATS, Kafka and SQS
 //	outbox              messages saved with the business write and sent at least once

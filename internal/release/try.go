@@ -139,7 +139,8 @@ func (u *user) imports(ctx context.Context, modules []*mod, version string) erro
 	if _, err := command(ctx, dir, u.env, "go", get...); err != nil {
 		return err
 	}
-	packages, err := command(ctx, dir, u.env, "go", "list",
+	// With -e, because a command in a module needs more than the module's packages, and the program has not got that.
+	packages, err := command(ctx, dir, u.env, "go", "list", "-e",
 		"-f", `{{if and .GoFiles (ne .Name "main")}}{{.ImportPath}}{{end}}`, root(modules).path()+"/...")
 	if err != nil {
 		return err

@@ -8,3 +8,9 @@ func HAProxyPath() (string, error) { return findProgram(haproxy) }
 
 // CaddyPath returns the path of Caddy, and installs it if it is missing.
 func CaddyPath() (string, error) { return findProgram(caddy) }
+
+// VarnishPath returns the path of Varnish, and installs it if it is missing.
+func VarnishPath() (string, error) { return findProgram(varnish) }
+
+// ApachePath returns the path of Apache httpd, and installs it if it is missing.
+func ApachePath() (string, error) { return findProgram(apache) }

@@ -44,7 +44,10 @@ var (
 	mariadbInstall = program{name: "mariadb-install-db", pkg: "mariadb-server"}
 	mariadbClient  = program{name: "mariadb", pkg: "mariadb-client"}
 
-	nginx = program{name: "nginx", paths: []string{"/usr/sbin/nginx"}, pkg: "nginx"}
+	nginx   = program{name: "nginx", paths: []string{"/usr/sbin/nginx"}, pkg: "nginx"}
+	haproxy = program{name: "haproxy", paths: []string{"/usr/sbin/haproxy"}, pkg: "haproxy"}
+	varnish = program{name: "varnishd", paths: []string{"/usr/sbin/varnishd"}, pkg: "varnish"}
+	apache  = program{name: "apache2", paths: []string{"/usr/sbin/apache2"}, pkg: "apache2"}
 
 	promtool       = program{name: "promtool", paths: []string{"/usr/bin/promtool"}, pkg: "prometheus"}
 	systemdAnalyze = program{name: "systemd-analyze", paths: []string{"/usr/bin/systemd-analyze"}, pkg: "systemd"}
@@ -61,8 +64,7 @@ var (
 	rpm       = program{name: "rpm", pkg: "rpm"}
 
 	// What only bench needs.
-	haproxy = program{name: "haproxy", paths: []string{"/usr/sbin/haproxy"}, pkg: "haproxy"}
-	caddy   = program{name: "caddy", paths: []string{"/usr/bin/caddy"}, pkg: "caddy"}
+	caddy = program{name: "caddy", paths: []string{"/usr/bin/caddy"}, pkg: "caddy"}
 
 	// What only make languages needs.
 	ruby         = program{name: "ruby", pkg: "ruby"}
@@ -87,8 +89,8 @@ var (
 func allPrograms() []program {
 	return []program{
 		initdb, psql, pgbouncer, rabbitmq, epmd, redisServer, redisSentinel, valkeyServer, redisCLI, mariadb, mariadbInstall,
-		mariadbClient, faketime, nginx, promtool, systemdAnalyze, ps, ipCommand, nsenter, npm, curl, python, node, chromium,
-		lintian, rpm,
+		mariadbClient, faketime, nginx, haproxy, varnish, apache, promtool, systemdAnalyze, ps, ipCommand, nsenter, npm, curl,
+		python, node, chromium, lintian, rpm,
 		pythonWith("psycopg"), pythonWith("psycopg2"), pythonWith("build", "hatchling", "ensurepip", "mypy"),
 		pythonWith("django", "flask", "fastapi", "sqlalchemy", "uvicorn", "waitress", "psycopg_pool"),
 	}

@@ -1,0 +1,105 @@
+package caddysafe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/redis/rueidis"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/stores/pgstore"
+	"github.com/retrysafe/retrysafe/stores/redisstore"
+	"github.com/retrysafe/retrysafe/stores/sqlitestore"
+)
+
+// stores are the open stores by their path or URL. They outlive a configuration: Caddy provisions the handlers of a new
+// one before it cleans up those of the old one, and a SQLite file cannot be opened twice.
+var stores = caddy.NewUsagePool()
+
+// shared is an open store.
+type shared struct {
+	retrysafe.Store
+	close func() error
+}
+
+// Destruct implements caddy.Destructor.
+func (s *shared) Destruct() error { return s.close() }
+
+// openShared returns the store at a path or URL, which is open already if another handler uses it, and sets key to what
+// it is called in stores.
+func openShared(ctx context.Context, at string, key *string) (retrysafe.Store, error) {
+	if at == "" {
+		return nil, errors.New("caddysafe: store is missing: the path of a SQLite file, or a URL of PostgreSQL or Redis")
+	}
+	s, _, err := stores.LoadOrNew(at, func() (caddy.Destructor, error) { return open(ctx, at) })
+	if err != nil {
+		return nil, err
+	}
+	*key = at
+	return s.(*shared).Store, nil
+}
+
+// open opens the store at a path or URL. Its errors name no URL, which may have a password.
+func open(ctx context.Context, at string) (*shared, error) {
+	scheme, _, isURL := strings.Cut(at, "://")
+	switch {
+	case !isURL:
+		s, err := sqlitestore.Open(at, sqlitestore.Options{})
+		if err != nil {
+			return nil, fmt.Errorf("caddysafe: %s: %w", at, err)
+		}
+		return &shared{s, s.Close}, nil
+	case scheme == "postgres", scheme == "postgresql":
+		return openPostgres(ctx, at)
+	case scheme == "redis", scheme == "rediss":
+		return openRedis(ctx, at)
+	}
+	return nil, fmt.Errorf("caddysafe: unsupported store scheme %q; supported: a path, postgres, redis, rediss", scheme)
+}
+
+func openPostgres(ctx context.Context, url string) (*shared, error) {
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, fmt.Errorf("caddysafe: %w", err) // pgx leaves passwords out
+	}
+	// The pool outlives ctx, which is that of one configuration.
+	pool, err := pgxpool.NewWithConfig(context.WithoutCancel(ctx), config)
+	if err != nil {
+		return nil, fmt.Errorf("caddysafe: %w", err)
+	}
+	s, err := pgstore.New(ctx, pool, pgstore.Options{})
+	if err != nil {
+		pool.Close()
+		return nil, fmt.Errorf("caddysafe: %w", err)
+	}
+	return &shared{s, func() error {
+		err := s.Close()
+		pool.Close()
+		return err
+	}}, nil
+}
+
+func openRedis(ctx context.Context, url string) (*shared, error) {
+	options, err := rueidis.ParseURL(url)
+	if err != nil {
+		return nil, errors.New("caddysafe: store is not a URL of Redis, such as redis://USER:PASSWORD@HOST:PORT")
+	}
+	options.DisableCache = true
+	client, err := rueidis.NewClient(options)
+	if err != nil {
+		return nil, fmt.Errorf("caddysafe: connect to Redis: %w", err)
+	}
+	s, err := redisstore.New(ctx, client, redisstore.Options{})
+	if err != nil {
+		client.Close()
+		return nil, fmt.Errorf("caddysafe: %w", err)
+	}
+	return &shared{s, func() error {
+		client.Close()
+		return nil
+	}}, nil
+}
