@@ -92,6 +92,7 @@ func allPrograms() []program {
 		mariadbClient, faketime, nginx, haproxy, varnish, apache, promtool, systemdAnalyze, ps, ipCommand, nsenter, npm, curl,
 		python, node, chromium, lintian, rpm,
 		pythonWith("psycopg"), pythonWith("psycopg2"), pythonWith("build", "hatchling", "ensurepip", "mypy"),
+		pythonWith("cryptography", "boto3", "confluent_kafka"),
 		pythonWith("django", "flask", "fastapi", "sqlalchemy", "uvicorn", "waitress", "psycopg_pool"),
 	}
 }
