@@ -32,7 +32,7 @@ func (c completionCmd) Run(s *cli.Streams, ctx *kong.Context) error {
 	case "bash":
 		script = bashCompletion(words)
 	case "zsh":
-		script = "autoload -U +X bashcompinit && bashcompinit\n" + bashCompletion(words)
+		script = zshCompletion(words)
 	case "fish":
 		script = fishCompletion(words)
 	}
@@ -88,6 +88,21 @@ func bashCompletion(all []commandWords) string {
 	b.WriteString("\t[ \"$COMP_CWORD\" -eq 1 ] && words=" + fmt.Sprintf("%q", strings.Join(all[0].words, " ")) + "\n")
 	b.WriteString("\tCOMPREPLY=($(compgen -W \"$words\" -- \"${COMP_WORDS[COMP_CWORD]}\"))\n}\n")
 	b.WriteString("complete -o default -F _retrysafe retrysafe\n")
+	return b.String()
+}
+
+// zshCompletion returns a script that works both in the path of zsh's functions, where the first line says what it is
+// for, and when it is sourced.
+func zshCompletion(all []commandWords) string {
+	var b strings.Builder
+	b.WriteString("#compdef retrysafe\n_retrysafe() {\n\tlocal -a options\n\tcase \"${words[2]}\" in\n")
+	for _, c := range all[1:] {
+		fmt.Fprintf(&b, "\t%s) options=(%s) ;;\n", c.name, strings.Join(c.words, " "))
+	}
+	b.WriteString("\tesac\n")
+	fmt.Fprintf(&b, "\t[ \"$CURRENT\" -eq 2 ] && options=(%s)\n", strings.Join(all[0].words, " "))
+	b.WriteString("\tcompadd -a options || _files\n}\n")
+	b.WriteString("if [ \"${funcstack[1]}\" = _retrysafe ]; then _retrysafe \"$@\"; else compdef _retrysafe retrysafe; fi\n")
 	return b.String()
 }
 

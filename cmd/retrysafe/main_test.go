@@ -226,7 +226,7 @@ func TestCommandLine(t *testing.T) {
 		{"a scan of no store", []string{"stats", "--admin=http://h", "--scan"}, cli.ExitRefused, []string{"--store"}},
 		{"stats without time", []string{"stats", "--store=x", "--timeout=0s"}, cli.ExitRefused, []string{"--timeout"}},
 		{"bash", []string{"completion", "bash"}, cli.ExitOK, []string{"complete ", "--upstream", "proxy"}},
-		{"zsh", []string{"completion", "zsh"}, cli.ExitOK, []string{"bashcompinit"}},
+		{"zsh", []string{"completion", "zsh"}, cli.ExitOK, []string{"#compdef retrysafe\n", "compdef _retrysafe retrysafe"}},
 		{"fish", []string{"completion", "fish"}, cli.ExitOK, []string{"complete -c retrysafe", "-l upstream"}},
 		{"man", []string{"man"}, cli.ExitOK, []string{".SH RETRYSAFE KEYS RESOLVE", "\\-\\-upstream", "\\-\\-reason"}},
 		{"another shell", []string{"completion", "csh"}, cli.ExitRefused, []string{"bash"}},
