@@ -186,6 +186,7 @@ func (in keeping) play(ctx context.Context, _ func(any) error) (_ any, err error
 	var found filled
 	if in.At.Kind == "memstore" {
 		found.Heap = heapBytes() - before
+		runtime.KeepAlive(store) // nothing else refers to it
 	}
 	if err := end(); err != nil { // checkpoints a file
 		return nil, err
