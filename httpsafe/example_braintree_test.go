@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/httpsafe"
@@ -130,7 +131,9 @@ func Example_braintree() {
 	}
 	payments := httpsafe.Middleware(guard, httpsafe.ScopeNone(), httpsafe.Options{Required: true})(http.HandlerFunc(pay))
 	send := func(key string, happens failure) {
+		books.Lock()
 		books.next = happens
+		books.Unlock()
 		r := httptest.NewRequest(http.MethodPost, "/payments", nil)
 		r.Header.Set("Idempotency-Key", key)
 		w := httptest.NewRecorder()
@@ -171,11 +174,14 @@ const (
 // braintreeBooks answers as Braintree's documentation and its SDKs have it, because Braintree itself cannot run in a
 // test.
 type braintreeBooks struct {
+	sync.Mutex
 	all  []transaction
 	next failure
 }
 
 func (b *braintreeBooks) charges() (n int) {
+	b.Lock()
+	defer b.Unlock()
 	for _, t := range b.all {
 		if t.Status != "gateway_rejected" {
 			n++
@@ -185,6 +191,8 @@ func (b *braintreeBooks) charges() (n int) {
 }
 
 func (b *braintreeBooks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	b.Lock()
+	defer b.Unlock()
 	body, _ := io.ReadAll(r.Body)
 	path := strings.TrimPrefix(r.URL.Path, "/merchants/m1/transactions")
 	switch {
