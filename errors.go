@@ -111,6 +111,9 @@ func TerminalCode(code int, err error) error { return mark(err, ClassStore, code
 // Retryable marks err as the work's report that nothing happened: the key is released, and the next request with it
 // runs the work again (or, after saved steps, resumes it). Under [RerunTx] an error without a mark means the same.
 //
+// Work that has taken over an abandoned key under [Rerun] says so for the attempts before it, too: a key without saved
+// steps is then free for any request, also for one that differs. If they may have had an effect, use [Unknown].
+//
 // A mark applies to one attempt and does not leave [Guard.Do]. An error of another Guard's Do that the work returns has
 // no mark, unless the work gives it one.
 func Retryable(err error) error { return mark(err, ClassRelease, 0) }

@@ -27,11 +27,13 @@ var gateways = []gateway{
 	{"nginx", "nginx.conf", []string{"($http_idempotency_key)", "($request_method = POST)"}, nginx},
 	{
 		"HAProxy", "haproxy.cfg",
-		[]string{"http-request disable-l7-retry unless { req.hdr(Idempotency-Key) -m found }", ""}, haproxy,
+		[]string{"http-request disable-l7-retry unless { req.hdr(Idempotency-Key) -m found }", ""},
+		haproxy,
 	},
 	{
 		"Varnish", "default.vcl",
-		[]string{"(req.http.Idempotency-Key && ", "(", "|| bereq.http.Idempotency-Key)", "|| true)"}, varnish,
+		[]string{"(req.http.Idempotency-Key && ", "(", "|| bereq.http.Idempotency-Key)", "|| true)"},
+		varnish,
 	},
 	{"Caddy", "Caddyfile", []string{"header Idempotency-Key *", "method POST"}, caddy},
 	{"Apache", "apache.conf", nil, apache},

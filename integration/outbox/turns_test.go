@@ -160,14 +160,19 @@ func TestRelaysShareACircuit(t *testing.T) {
 			}
 		}
 		var mu sync.Mutex
-		at, most, tries, away := 0, 0, 0, true
+		at, most, pauses, probes, away := 0, 0, 0, 0, true
+		last := time.Now()
 		send := func(context.Context, outbox.Delivery) error {
 			mu.Lock()
+			if at == 0 && time.Since(last) > 50*time.Millisecond {
+				pauses++
+			}
 			at++
-			tries++
-			down, probing := away, tries > 9
+			// What was taken before the circuit opened is sent all the same. Then there are pauses.
+			down, probing := away, pauses > 1
 			if down && probing {
 				most = max(most, at)
+				probes++
 			}
 			mu.Unlock()
 			if probing && down {
@@ -176,7 +181,8 @@ func TestRelaysShareACircuit(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			at--
-			if tries > 11 {
+			last = time.Now()
+			if probes > 2 {
 				away = false
 			}
 			if down {
