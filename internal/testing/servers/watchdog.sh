@@ -31,7 +31,10 @@ tree() {
 
 if [ "$pid" != 0 ] && alive "$pid"; then
 	kill -s CONT $(tree "$pid") # a paused process ignores other signals
-	kill -s "$signal" "$pid"
+	case $signal in
+	KILL) kill -s KILL $(tree "$pid") ;; # the workers of nginx and Apache would go on without the first process
+	*) kill -s "$signal" "$pid" ;;
+	esac
 	tries=0
 	while alive "$pid" && [ $tries -lt 200 ]; do
 		sleep 0.05
