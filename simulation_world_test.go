@@ -35,9 +35,8 @@ type world struct {
 	trace  uint64     // of all that was decided
 	recent []string
 
-	late map[string]bool // operations of which a message was under way for as long as a lease
-
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex      // guards what follows
+	late     map[string]bool // operations of which a message was under way for as long as a lease
 	messages []*message
 	owners   map[retrysafe.Owner]string // the requests that they claim for
 	effects  map[string][]string        // by operation: the bodies of the answers of the attempts that had one
@@ -99,7 +98,7 @@ func (w *world) note(format string, args ...any) {
 // epoch is when the time of a bubble begins.
 var epoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// wrong ends the test with what was decided last.
+// wrong fails the test, once, and logs what was decided last.
 func (w *world) wrong(format string, args ...any) {
 	w.Helper()
 	w.log.Lock()
