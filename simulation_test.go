@@ -404,8 +404,8 @@ func (s *simulation) check() {
 //   - the look at ErrLeaseLost taken out of localEnd.complete: two answers
 //   - matches taken out of decide: another request ran, and was told the answer
 //   - CompletedElsewhere without effect: an answer that the service had not saved
-//   - a panic that releases the key: two effects
-//   - reconciling that never asks: four effects
+//   - a panic, or an error marked Unknown, that releases the key: two effects
+//   - reconciling that never asks: two effects
 //   - saveStep without checkpoint: a step ran again
 //   - an error of save that localEnd.complete takes for success: two answers
 func TestSoakSimulation(t *testing.T) {

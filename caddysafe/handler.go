@@ -29,7 +29,8 @@ func init() {
 type Handler struct {
 	// Store is where keys are kept: the path of a SQLite file, which serves this process alone and is created if it is
 	// missing, or a URL: postgres://USER@HOST/DATABASE, whose schema `retrysafe migrate up` has made, redis://HOST:PORT or
-	// rediss://HOST:PORT. Handlers with the same text share one store. Required.
+	// rediss://HOST:PORT. Handlers with the same text share one store. Settings of a server that can lose keys are logged as
+	// warnings. Required.
 	Store string `json:"store"`
 	// Scope is how callers are identified; a key belongs to one caller. It is credential (the Authorization header or
 	// X-API-Key, as a digest), header:NAME for a header that clients cannot set themselves, or none. Default: credential.
@@ -74,6 +75,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return err
 	}
+	logRisks(ctx, store)
 	h.guard = retrysafe.New(store, retrysafe.Options{Policy: policy})
 	h.guarded = httpsafe.Middleware(h.guard, scope, options)(http.HandlerFunc(serveNext))
 	return nil

@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -67,6 +68,16 @@ func TestCaddysShareAStore(t *testing.T) {
 			one.Start(t)
 			one.charge("a", "1", "201 charge 1")
 		})
+	}
+}
+
+// Seen to fail with logRisks taken out of Handler.Provision.
+func TestASettingThatCanLoseKeysIsLogged(t *testing.T) {
+	t.Parallel()
+	redis := servers.StartRedis(t, servers.RedisOptions{Settings: map[string]string{"appendfsync": "everysec"}})
+	c := startCaddy(t, "store redis://"+redis.Address(), serve(t, new(shop)))
+	if log := c.Service.Log(); !strings.Contains(log, "appendfsync everysec") {
+		t.Errorf("no warning: %s", log)
 	}
 }
 

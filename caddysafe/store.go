@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -41,6 +42,26 @@ func openShared(ctx context.Context, at string, key *string) (retrysafe.Store, e
 	}
 	*key = at
 	return s.(*shared).Store, nil
+}
+
+// risksTimeout bounds how long the look at the settings of a store's server may take.
+const risksTimeout = 2 * time.Second
+
+// logRisks warns of settings of the store's server that can lose claims, as the proxy does when it starts.
+func logRisks(ctx caddy.Context, store retrysafe.Store) {
+	reporter, ok := store.(retrysafe.RiskReporter)
+	if !ok {
+		return
+	}
+	bounded, stop := context.WithTimeout(ctx, risksTimeout)
+	defer stop()
+	risks, err := reporter.Risks(bounded)
+	if err != nil {
+		ctx.Slogger().Warn("the settings of the store could not be read: they may lose keys in a crash", "error", err)
+	}
+	for _, r := range risks {
+		ctx.Slogger().Warn("the store can lose keys", "setting", r.Setting, "loses", r.Loses, "instead", r.Remedy)
+	}
 }
 
 // open opens the store at a path or URL. Its errors name no URL, which may have a password.

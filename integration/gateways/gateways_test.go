@@ -112,8 +112,8 @@ type outcome struct {
 	body        string
 }
 
-// run starts a client that sends one order after the other until it is stopped. If it repeats, it sends an order again until it is told that
-// the order has been charged; otherwise it sends it once.
+// run starts a client that sends one order after the other until it is stopped. If it repeats, it sends an order again
+// until it is told that the order has been charged; otherwise it sends it once.
 func (l *load) run(stop <-chan struct{}, kind, url string, repeats bool) {
 	l.done.Go(func() {
 		for {
