@@ -51,6 +51,19 @@ func save(t *testing.T, name string, data []byte, err error) string {
 	return name
 }
 
+// twoVersions returns the paths of a package and of its next version, v0.0.1.
+func twoVersions(
+	t *testing.T, pack func(p *packager, binary []byte, arch string) (string, []byte, error),
+) (first, second string) {
+	t.Helper()
+	p, binary := built(t)
+	name, data, err := pack(p, binary, runtime.GOARCH)
+	first = save(t, name, data, err)
+	p.version = "v0.0.1"
+	name, data, err = pack(p, binary, runtime.GOARCH)
+	return first, save(t, name, data, err)
+}
+
 // machine runs a script of the shell as root in a copy of this machine: what it writes goes to a file system in
 // memory, in a mount namespace that ends with it. A file of an argument has the same path there.
 func machine(t *testing.T, script string, args ...string) string {
@@ -123,13 +136,7 @@ api
 // purge.
 func TestDeb(t *testing.T) {
 	t.Parallel()
-	p, binary := built(t)
-	name, data, err := p.deb(binary, runtime.GOARCH)
-	first := save(t, name, data, err)
-	next := *p
-	next.version = "v0.0.1"
-	name, data, err = next.deb(binary, runtime.GOARCH)
-	second := save(t, name, data, err)
+	first, second := twoVersions(t, (*packager).deb)
 	if out, err := exec.Command(servers.Lintian(t), "--fail-on", "error,warning", "--tag-display-limit", "0",
 		"--allow-root", first).CombinedOutput(); err != nil || len(out) > 0 {
 		t.Errorf("lintian: %v\n%s", err, out)
@@ -166,13 +173,7 @@ test ! -e /var/lib/retrysafe
 // Seen to fail with GenericFile for the configuration in rpm, and without "useradd" before an installation.
 func TestRPM(t *testing.T) {
 	t.Parallel()
-	p, binary := built(t)
-	name, data, err := p.rpm(binary, runtime.GOARCH)
-	first := save(t, name, data, err)
-	next := *p
-	next.version = "v0.0.1"
-	name, data, err = next.rpm(binary, runtime.GOARCH)
-	second := save(t, name, data, err)
+	first, second := twoVersions(t, (*packager).rpm)
 	servers.Curl(t)
 	machine(t, service+`
 rpm=$1
