@@ -851,7 +851,7 @@ def content_key(*parts: Any, secret: Union[str, bytes, None] = None) -> str:
     number of the cart, and keep the key as short as the retries last. A key that the caller chooses is better: it alone
     knows whether it repeats an order or places another one.
 
-    secret  at least 16 bytes, or a str in UTF-8: without it, whoever reads the key can test guesses of the parts
+    secret  at least 16 bytes, or a str in UTF-8: without it, a reader of the key can test guesses of the parts
     """
     if not parts:
         raise InvalidArgument("content_key needs the parts of what is asked")
