@@ -6,12 +6,15 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 
+	"github.com/retrysafe/retrysafe/httpsafe"
 	"github.com/retrysafe/retrysafe/internal/sealed"
 	"github.com/retrysafe/retrysafe/outbox"
 )
@@ -188,5 +191,71 @@ func TestSyncsOfSQLite(t *testing.T) {
 		if least != want || most != want || n < 20 {
 			t.Errorf("%s: %d times with synchronous from %d to %d, want %d", what, n, least, most, want)
 		}
+	}
+}
+
+// A power cut undoes what deliveries have noted since the last sync: that they began, and that the request was delivered.
+// The request is delivered again, gets the answer of its key, and the service does not see it twice. A power cut leaves
+// of the write-ahead log what was synced, here until the request was acknowledged, or until its delivery began. Seen to
+// fail with another guard after the cut.
+func TestAPowerCutUndoesMarks(t *testing.T) {
+	t.Parallel()
+	for _, began := range []bool{false, true} {
+		t.Run(fmt.Sprint("the mark that it began was synced: ", began), func(t *testing.T) {
+			before, after := t.TempDir(), t.TempDir()
+			k := newKitAt(t, outbox.SQLite, "sqlite", fileURL(before))
+			logSize := func() int64 {
+				f, err := os.Stat(filepath.Join(before, "inbox.db-wal"))
+				if err != nil {
+					t.Error(err)
+					return 0
+				}
+				return f.Size()
+			}
+			var atDelivery int64
+			deliver := k.handler
+			k.handler = func(w http.ResponseWriter, r *http.Request) {
+				atDelivery = logSize()
+				deliver(w, r)
+			}
+			k.post(`{"id":1}`).want(http.StatusAccepted)
+			synced := logSize()
+			stop := k.run()
+			k.settled(1, 0)
+			stop()
+			if began {
+				synced = atDelivery
+			}
+			if end := logSize(); synced == 0 || end <= synced {
+				t.Fatalf("the log has %d bytes, of which %d are synced: nothing can be lost", end, synced)
+			}
+			for name, size := range map[string]int64{"inbox.db": -1, "inbox.db-wal": synced} {
+				data, err := os.ReadFile(filepath.Join(before, name))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if size >= 0 {
+					data = data[:size]
+				}
+				if err := os.WriteFile(filepath.Join(after, name), data, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			again := newKitAt(t, outbox.SQLite, "sqlite", fileURL(after))
+			if n := again.count(outbox.Pending); n != 1 {
+				t.Fatalf("%d requests wait after the power cut, want 1", n)
+			}
+			again.build()
+			again.guarded = httpsafe.Middleware(k.guard, scope, again.http)(again.service())
+			// Its lease, if that was synced, has run out by now.
+			if _, err := again.db.Exec("UPDATE inbox SET due_at = 0"); err != nil {
+				t.Fatal(err)
+			}
+			again.run()
+			again.settled(1, 0)
+			if n := len(again.seen()); n != 0 {
+				t.Errorf("the service has seen the request %d times more", n)
+			}
+		})
 	}
 }
