@@ -81,7 +81,7 @@ func configure(ctx context.Context, conn *sql.Conn) error {
 		"PRAGMA busy_timeout = 10000", // for users who write past InTx
 		"PRAGMA synchronous = FULL",   // sync before every commit
 		"PRAGMA cache_size = -8192",   // 8 MiB
-		"PRAGMA wal_autocheckpoint = 4000",
+		fmt.Sprint("PRAGMA wal_autocheckpoint = ", maxLogPages),
 	} {
 		if _, err := conn.ExecContext(ctx, pragma); err != nil {
 			return fmt.Errorf("%s: %w", pragma, err)

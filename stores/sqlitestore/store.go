@@ -37,6 +37,8 @@ type Store struct {
 	guess   storekit.Guess
 	sweeper sweeper
 
+	checkpointer checkpointer
+
 	closing sync.Once
 	closeFn func() error
 }
@@ -133,14 +135,17 @@ func (s *Store) start(ctx context.Context, o Options) error {
 	}
 	s.sweeper.start(fence)
 	s.writer.start()
+	s.checkpointer.start()
 	go s.sweepInBackground()
+	go s.checkpointInBackground()
 	return nil
 }
 
 // saved is called by the writer once a transaction is on disk.
-func (s *Store) saved(t *writeTx) {
+func (s *Store) saved(t *writeTx, operations int) {
 	s.watches.Wake(t.changed...)
 	s.sweeper.saved(t.deadlines)
+	s.checkpointer.saved(operations)
 }
 
 // filePath asks SQLite for the path of the database, which does not read the file.
@@ -198,6 +203,7 @@ func (s *Store) Close() error {
 	s.closing.Do(func() {
 		s.writer.stop()
 		<-s.sweeper.ended
+		<-s.checkpointer.ended
 		err := s.release()
 		s.closeFn = func() error { return err }
 	})

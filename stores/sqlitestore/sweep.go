@@ -301,12 +301,8 @@ func (s *Store) freePages(ctx context.Context) (free int64, err error) {
 // sweepInBackground sweeps when the writer says so, until the store closes.
 func (s *Store) sweepInBackground() {
 	defer close(s.sweeper.ended)
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := s.writer.context()
 	defer cancel()
-	go func() {
-		<-s.writer.closed
-		cancel()
-	}()
 	for {
 		select {
 		case <-s.sweeper.kick:

@@ -27,8 +27,8 @@ type writer struct {
 	conn  *sql.Conn
 	run   *connRunner
 	clock *clock
-	// saved is called with a transaction once it is on disk.
-	saved func(*writeTx)
+	// saved is called with a transaction, and how many operations it has, once it is on disk.
+	saved func(t *writeTx, operations int)
 
 	// fence is the highest ever given out; marked is what retrysafe_meta says of it. Only the goroutine uses them.
 	fence, marked int64
@@ -92,6 +92,16 @@ func (w *writer) stop() {
 	w.mu.Unlock()
 	w.signal()
 	<-w.closed
+}
+
+// context returns a context that ends when the writer has stopped.
+func (w *writer) context() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		<-w.closed
+		cancel()
+	}()
+	return ctx, cancel
 }
 
 // write makes a change and returns once it is on disk. If ctx ends first, the change is withdrawn, unless it is being
@@ -263,7 +273,7 @@ func (w *writer) transact(ops []*operation) (err error) {
 	if s.mark {
 		w.marked = s.fence
 	}
-	w.saved(s)
+	w.saved(s, len(ops))
 	return nil
 }
 

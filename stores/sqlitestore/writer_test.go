@@ -77,7 +77,7 @@ func TestGroupCommit(t *testing.T) {
 	commits := 0
 	saved := s.writer.saved
 	open := gate(t, s)
-	s.writer.saved = func(t *writeTx) { commits++; saved(t) }
+	s.writer.saved = func(t *writeTx, n int) { commits++; saved(t, n) }
 	var wg sync.WaitGroup
 	for i := range 100 {
 		wg.Go(func() {

@@ -1,0 +1,111 @@
+package sqlitestore
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+const (
+	// checkpointPages is how many pages the write-ahead log has when they are copied into the file.
+	checkpointPages = 4000
+	// restPages is how few of them may be left for the writer to copy, while operations wait.
+	restPages = 200
+	// maxLogPages is how many make the writer copy them all after a commit, which lets callers wait: the disk is too slow
+	// for what is written.
+	maxLogPages = 8 * checkpointPages
+	// checkpointAfter is how many operations are written between two looks at the log.
+	checkpointAfter = 128
+)
+
+// checkpointer copies the pages of the write-ahead log into the file, on a connection that reads, while the writer goes
+// on. SQLite would do it in a commit, and all operations would wait until the file is synced: for seconds if the disk is
+// slow, or if a log that a crash has left is long.
+//
+// The log begins anew, instead of growing, once all of it is in the file and nothing reads from it. Because the writer
+// writes more meanwhile, the last pages are copied by the writer itself, which is short.
+type checkpointer struct {
+	writes atomic.Int64 // since the last kick
+	kick   chan struct{}
+	ended  chan struct{}
+}
+
+// start lets the checkpointer look at the log that is there.
+func (c *checkpointer) start() {
+	c.kick, c.ended = make(chan struct{}, 1), make(chan struct{})
+	c.kick <- struct{}{}
+}
+
+// saved has the log looked at now and then.
+func (c *checkpointer) saved(operations int) {
+	if c.writes.Add(int64(operations)) < checkpointAfter {
+		return
+	}
+	c.writes.Store(0)
+	select {
+	case c.kick <- struct{}{}:
+	default: // it is due already
+	}
+}
+
+// checkpointInBackground copies pages when the writer says so, until the store closes.
+func (s *Store) checkpointInBackground() {
+	defer close(s.checkpointer.ended)
+	ctx, cancel := s.writer.context()
+	defer cancel()
+	for {
+		select {
+		case <-s.checkpointer.kick:
+			_ = s.checkpointLog(ctx) // what fails now is tried again later
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// checkpointLog copies the pages of the log into the file if there are enough, so that the log begins anew. If it does
+// not, because something reads from it just then, that is tried again as soon as the log is looked at again.
+func (s *Store) checkpointLog(ctx context.Context) error {
+	all, left, err := s.onReader(ctx, "log_size")
+	if err != nil || all < checkpointPages {
+		return err
+	}
+	for before := left + 1; left > restPages && left < before; {
+		before = left
+		if _, _, err := s.onReader(ctx, "checkpoint"); err != nil {
+			return err
+		}
+		if _, left, err = s.onReader(ctx, "log_size"); err != nil {
+			return err
+		}
+	}
+	if left > restPages { // an old transaction still reads, or more is written than the disk can take
+		return nil
+	}
+	back, err := s.writer.checkOut(ctx, retrysafe.Lease{})
+	if err != nil {
+		return err
+	}
+	defer back()
+	return s.writer.conn.Raw(func(any) error {
+		_, err := s.writer.run.first("checkpoint")
+		return err
+	})
+}
+
+// onReader runs a statement about the log on a connection that reads, and returns how many pages the log has, and how
+// many of them are not in the file yet.
+func (s *Store) onReader(ctx context.Context, q query) (all, left int64, err error) {
+	err = s.readers.read(ctx, func(run runner, _ instant) error {
+		row, err := run.first(q)
+		if err != nil {
+			return err
+		}
+		c := scanner{row: row}
+		_, n, copied := c.int(), c.int(), c.int()
+		all, left = n, n-copied
+		return c.err
+	})
+	return all, left, err
+}
