@@ -8,7 +8,7 @@ MODULES   = $(shell go list -m -f '{{.Dir}}')
 LANGUAGES = $(shell grep -rl '^//go:build.*languages' --include='*_test.go' . | xargs -n 1 dirname | sort -u)
 SOAKED    = $(shell grep -rl '^func TestSoak' --include='*_test.go' . | xargs -n 1 dirname | sort -u)
 FUZZTIME ?= 60s
-SOAK     ?= 20
+SOAK     ?= 40
 BIN      := .bin
 # SQLite is C that was translated into Go. The race detector makes it several times slower, and its races would not be ours.
 RACE     := -race -gcflags=modernc.org/sqlite/lib=-race=false
@@ -19,7 +19,7 @@ RACE     := -race -gcflags=modernc.org/sqlite/lib=-race=false
 DRIVERS   = ^$(ROOT)/(bench|caddysafe|cmd|examples|integration|internal/release|internal/testing)(/|$$)
 
 # Packages whose tests take longest begin first, so that no core waits for the last of them.
-LONGEST   = ^$(ROOT)/(stores/(pg|mysql)store|cmd/retrysafe/internal/(proxycmd|store)|internal/release|integration)$$
+LONGEST   = ^$(ROOT)/(stores/(pg|mysql)store|probe/cases|cmd/retrysafe/internal/(proxycmd|store)|internal/release|integration)$$
 SORTED   := awk -v longest='$(LONGEST)' '$$0 ~ longest {print; next} {rest = rest $$0 "\n"} END {printf "%s", rest}'
 
 CORE      = . ./client/... ./httpkey ./httpsafe/... ./stores/... ./proxy
@@ -42,14 +42,18 @@ test-core: ## the library without servers: the engine, its stores in memory, the
 servers: # install the servers that tests need, in the background
 	@$(RELEASED) go run ./internal/testing/servers/install >/dev/null 2>&1 &
 
+# One package more than there are cores, because tests wait for servers, leases and retries. The probe's cases come too
+# late to be judged if they have to wait for a core, so that the others yield to them.
+AT_A_TIME = -p $$(($$(nproc) + 1))
+
 # Without vet, which lint does. Not from the cache, which does not see that a test reads the pages and runs the programs of
-# other modules. As many packages at a time as there are cores: with more, the probe's cases come too late to be judged.
+# other modules.
 race:
-	@all=$$(go list $(PACKAGES)) && go test $(RACE) -vet=off -count=1 -timeout 40m $(TESTFLAGS) \
+	@all=$$(go list $(PACKAGES)) && go test $(RACE) $(AT_A_TIME) -exec $(CURDIR)/.ci/yielding -vet=off -count=1 -timeout 40m $(TESTFLAGS) \
 		$$(echo "$$all" | grep -vE '$(DRIVERS)' | $(SORTED))
 
 drivers: # end-to-end tests
-	@all=$$(go list $(PACKAGES)) && $(RELEASED) go test -vet=off -count=1 -timeout 40m $(TESTFLAGS) \
+	@all=$$(go list $(PACKAGES)) && $(RELEASED) go test $(AT_A_TIME) -vet=off -count=1 -timeout 40m $(TESTFLAGS) \
 		$$(echo "$$all" | grep -E '$(DRIVERS)' | $(SORTED))
 
 tidy: ## check that every module is tidy, and that go doc changes no file; that users can build them is a test of internal/release
@@ -71,7 +75,7 @@ fuzz: ## run every fuzz target for FUZZTIME (60s)
 		done; \
 	done
 
-soak: ## run the tests that kill and torture processes SOAK (20) times as long, and the probe SOAK times on a busy machine
+soak: ## run the tests that kill and torture processes SOAK (40) times as long, and the probe SOAK times on a busy machine
 	RETRYSAFE_SOAK=$(SOAK) go test $(RACE) -v -timeout 24h -run '^TestSoak' $(SOAKED)
 	@all=$$(go list $(PACKAGES)) && go test $(RACE) -count=1 -timeout 24h $$(echo "$$all" | grep -E '$(DRIVERS)')
 	@busy=; trap 'kill $$busy' EXIT INT TERM; \

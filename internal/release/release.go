@@ -55,38 +55,53 @@ func (r *release) make(ctx context.Context) error {
 // prepare makes the release in temp, tests it as a user would, and returns the tags. Afterwards temp has a clone of
 // the repository in "clone", with the tags, the modules in "proxy", the binaries and packages in "dist".
 func (r *release) prepare(ctx context.Context, temp string) (tags []string, err error) {
-	clone, proxy := filepath.Join(temp, "clone"), filepath.Join(temp, "proxy")
+	modules, err := r.packModules(ctx, temp)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.build(ctx, temp, modules); err != nil {
+		return nil, err
+	}
+	return r.sumAndTag(ctx, temp, modules)
+}
+
+// packModules clones the repository and writes the modules into the proxy.
+func (r *release) packModules(ctx context.Context, temp string) ([]*mod, error) {
+	clone := filepath.Join(temp, "clone")
 	if err := r.clone(ctx, clone); err != nil {
 		return nil, err
 	}
-	modules, err := packTree(clone, proxy, r.version)
-	if err != nil {
-		return nil, err
-	}
+	return packTree(clone, filepath.Join(temp, "proxy"), r.version)
+}
+
+// build uses the modules as a user would, and makes the binaries and packages.
+func (r *release) build(ctx context.Context, temp string, modules []*mod) error {
+	proxy, dist := filepath.Join(temp, "proxy"), filepath.Join(temp, "dist")
 	fmt.Fprintf(r.out, "testing the %d modules with an empty module cache\n", len(modules))
 	u, err := newUser(ctx, filepath.Join(temp, "user"), proxy, modules)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := u.triesOut(ctx, proxy, r.version, modules); err != nil {
-		return nil, err
+		return err
 	}
-	dist := filepath.Join(temp, "dist")
 	binaries, err := r.binaries(ctx, u, modules, dist)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	p, err := newPackager(ctx, clone, r.version, filepath.Join(u.dir, "go", "bin", "retrysafe"))
+	p, err := newPackager(ctx, filepath.Join(temp, "clone"), r.version, filepath.Join(u.dir, "go", "bin", "retrysafe"))
 	if err != nil {
+		return err
+	}
+	return p.all(ctx, dist, binaries, r.python)
+}
+
+// sumAndTag writes the checksums of what was built, and tags the modules.
+func (r *release) sumAndTag(ctx context.Context, temp string, modules []*mod) (tags []string, err error) {
+	if err := r.checksums(ctx, filepath.Join(temp, "dist")); err != nil {
 		return nil, err
 	}
-	if err := p.all(ctx, dist, binaries, r.python); err != nil {
-		return nil, err
-	}
-	if err := r.checksums(ctx, dist); err != nil {
-		return nil, err
-	}
-	return r.tag(ctx, clone, modules)
+	return r.tag(ctx, filepath.Join(temp, "clone"), modules)
 }
 
 // check returns an error that lists everything that prevents the release.

@@ -16,7 +16,7 @@ import (
 )
 
 // What they would see: TestSoakProceduresMutants.
-func TestSoakTortureOfProcedures(t *testing.T) { torturedProcedures().Torture(t, soak.Times(t, 25)) }
+func TestSoakTortureOfProcedures(t *testing.T) { torturedProcedures().Torture(t, soak.Times(t, 12)) }
 
 func TestSoakRaceForProcedures(t *testing.T) { torturedProcedures().Race(t, soak.Times(t, 96)) }
 func TestSoakProceduresMutants(t *testing.T) { torturedProcedures().SeesMutants(t, soak.Times(t, 1)) }

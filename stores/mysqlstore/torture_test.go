@@ -25,12 +25,12 @@ func TestMain(m *testing.M) {
 
 // The store asks its server for the time, so that wrong clocks make no difference. What the tests would see:
 // TestSoakMutants.
-func TestSoakTorture(t *testing.T) { tortured().Torture(t, soak.Times(t, 25)) }
+func TestSoakTorture(t *testing.T) { tortured().Torture(t, soak.Times(t, 12)) }
 
 func TestSoakTortureWithWrongClocks(t *testing.T) {
-	tortured().TortureWithWrongClocks(t, soak.Times(t, 8))
+	tortured().TortureWithWrongClocks(t, soak.Times(t, 4))
 }
-func TestSoakRace(t *testing.T)    { tortured().Race(t, soak.Times(t, 320)) }
+func TestSoakRace(t *testing.T)    { tortured().Race(t, soak.Times(t, 160)) }
 func TestSoakMutants(t *testing.T) { tortured().SeesMutants(t, soak.Times(t, 1)) }
 
 // The traces of the model see what breaks the protocol. What they cannot see is for Torture and Race.

@@ -25,15 +25,15 @@ func TestMain(m *testing.M) {
 
 // Seen to fail with a checkpoint of a saved step answered from memory, although the lease was lost. What else it would
 // see: TestSoakMutants.
-func TestSoakTorture(t *testing.T) { tortured().Torture(t, soak.Times(t, 25)) }
+func TestSoakTorture(t *testing.T) { tortured().Torture(t, soak.Times(t, 12)) }
 
 // The clocks of a third of the processes are an hour fast, those of another third an hour slow: there is no difference.
 // Seen to fail with judge returning time.Now() at once.
 func TestSoakTortureWithWrongClocks(t *testing.T) {
-	tortured().TortureWithWrongClocks(t, soak.Times(t, 8))
+	tortured().TortureWithWrongClocks(t, soak.Times(t, 4))
 }
 
-func TestSoakRace(t *testing.T)    { tortured().Race(t, soak.Times(t, 320)) }
+func TestSoakRace(t *testing.T)    { tortured().Race(t, soak.Times(t, 160)) }
 func TestSoakMutants(t *testing.T) { tortured().SeesMutants(t, soak.Times(t, 1)) }
 
 // The traces of the model see what breaks the protocol. What they cannot see is for Torture and Race.

@@ -23,7 +23,7 @@ func TestSoakFunctionsTorture(t *testing.T) {
 	t.Parallel()
 	for _, s := range settings(soak.Times(t, 1) > 1) {
 		t.Run(s.String(), func(t *testing.T) {
-			torturedFunctions(s).Torture(t, soak.Times(t, 15))
+			torturedFunctions(s).Torture(t, soak.Times(t, 8))
 		})
 	}
 }

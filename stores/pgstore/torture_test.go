@@ -16,14 +16,14 @@ import (
 func TestMain(m *testing.M) { torture.Main(m, tortured(), torturedFunctions(setting{})) }
 
 // What they would see: TestSoakMutants.
-func TestSoakTorture(t *testing.T) { tortured().Torture(t, soak.Times(t, 25)) }
-func TestSoakRace(t *testing.T)    { tortured().Race(t, soak.Times(t, 320)) }
+func TestSoakTorture(t *testing.T) { tortured().Torture(t, soak.Times(t, 12)) }
+func TestSoakRace(t *testing.T)    { tortured().Race(t, soak.Times(t, 160)) }
 func TestSoakMutants(t *testing.T) { tortured().SeesMutants(t, soak.Times(t, 1)) }
 
 // The store asks its server for the time, so that wrong clocks make no difference. Seen to fail with acquire.sql judging
 // by the time that the process sent along.
 func TestSoakTortureWithWrongClocks(t *testing.T) {
-	tortured().TortureWithWrongClocks(t, soak.Times(t, 8))
+	tortured().TortureWithWrongClocks(t, soak.Times(t, 4))
 }
 
 // The traces of the model see what breaks the protocol. What they cannot see is for Torture and Race.

@@ -17,14 +17,14 @@ import (
 func TestMain(m *testing.M) { torture.Main(m, tortured()) }
 
 // What they would see: TestSoakMutants.
-func TestSoakTorture(t *testing.T) { tortured().Torture(t, soak.Times(t, 25)) }
-func TestSoakRace(t *testing.T)    { tortured().Race(t, soak.Times(t, 320)) }
+func TestSoakTorture(t *testing.T) { tortured().Torture(t, soak.Times(t, 12)) }
+func TestSoakRace(t *testing.T)    { tortured().Race(t, soak.Times(t, 160)) }
 func TestSoakMutants(t *testing.T) { tortured().SeesMutants(t, soak.Times(t, 1)) }
 
 // The clocks of a third of the processes are an hour fast, those of another third an hour slow: there is no difference.
 // Seen to fail with the end of a lease counted by the clock of the client.
 func TestSoakTortureWithWrongClocks(t *testing.T) {
-	tortured().TortureWithWrongClocks(t, soak.Times(t, 8))
+	tortured().TortureWithWrongClocks(t, soak.Times(t, 4))
 }
 
 // The traces of the model see what breaks the protocol. What they cannot see is for Torture and Race.

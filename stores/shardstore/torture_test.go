@@ -16,8 +16,8 @@ import (
 func TestMain(m *testing.M) { torture.Main(m, tortured()) }
 
 // What they would see: TestSoakMutants.
-func TestSoakTorture(t *testing.T) { tortured().Torture(t, soak.Times(t, 20)) }
-func TestSoakRace(t *testing.T)    { tortured().Race(t, soak.Times(t, 500)) }
+func TestSoakTorture(t *testing.T) { tortured().Torture(t, soak.Times(t, 12)) }
+func TestSoakRace(t *testing.T)    { tortured().Race(t, soak.Times(t, 250)) }
 func TestSoakMutants(t *testing.T) { tortured().SeesMutants(t, soak.Times(t, 1)) }
 
 // tortured is a store over three in memory, which several processes share. They are not moving: while keys move, no

@@ -16,8 +16,8 @@ import (
 func TestMain(m *testing.M) { torture.Main(m, tortured()) }
 
 // What they would see: TestSoakMutants.
-func TestSoakTorture(t *testing.T) { tortured().Torture(t, soak.Times(t, 25)) }
-func TestSoakRace(t *testing.T)    { tortured().Race(t, soak.Times(t, 320)) }
+func TestSoakTorture(t *testing.T) { tortured().Torture(t, soak.Times(t, 12)) }
+func TestSoakRace(t *testing.T)    { tortured().Race(t, soak.Times(t, 160)) }
 func TestSoakMutants(t *testing.T) { tortured().SeesMutants(t, soak.Times(t, 1)) }
 
 // The traces of the model see what breaks the protocol. What they cannot see is for Torture and Race.
