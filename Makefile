@@ -53,7 +53,7 @@ race:
 		$$(echo "$$all" | grep -vE '$(DRIVERS)' | $(SORTED))
 
 drivers: # end-to-end tests
-	@all=$$(go list $(PACKAGES)) && $(RELEASED) go test $(AT_A_TIME) -vet=off -count=1 -timeout 40m $(TESTFLAGS) \
+	@all=$$(go list $(PACKAGES)) && $(RELEASED) go test $(AT_A_TIME) -parallel 4 -vet=off -count=1 -timeout 40m $(TESTFLAGS) \
 		$$(echo "$$all" | grep -E '$(DRIVERS)' | $(SORTED))
 
 tidy: ## check that every module is tidy, and that go doc changes no file; that users can build them is a test of internal/release
