@@ -1,6 +1,6 @@
 # What one does in this repository. `make` alone lists it.
 .DEFAULT_GOAL := help
-.PHONY: help test test-core servers race drivers tidy soak mutate fuzz bench compare clients lint fmt proto demo pictures licenses pack release test-newest clean languages install
+.PHONY: help test test-core servers race drivers tidy soak mutate fuzz bench compare clients lint fmt proto demo pictures licenses pack release test-newest clean languages install site
 
 ROOT     := github.com/retrysafe/retrysafe
 PACKAGES  = $(shell go list -m -f '{{.Path}}/...')
@@ -16,7 +16,7 @@ RACE     := -race -gcflags=modernc.org/sqlite/lib=-race=false
 # The tests of these packages drive other programs, which they build as releases are built: the race detector would watch
 # the tests and not the programs. Without it they take half the time, and what both need is compiled once. make soak runs
 # them with it.
-DRIVERS   = ^$(ROOT)/(bench|caddysafe|cmd|examples|integration|internal/release|internal/testing)(/|$$)
+DRIVERS   = ^$(ROOT)/(bench|caddysafe|cmd|examples|integration|internal/release|internal/testing|site)(/|$$)
 
 # Packages whose tests take longest begin first, so that no core waits for the last of them.
 LONGEST   = ^$(ROOT)/(stores/(pg|mysql)store|probe/cases|cmd/retrysafe/internal/(proxycmd|store)|internal/release|integration)$$
@@ -115,8 +115,17 @@ proto: ## generate code from the .proto files of tests and examples (needs proto
 demo: ## watch one charge happen although twenty clients retry it
 	go run ./cmd/retrysafe demo
 
-pictures: ## draw the pictures of README.md into docs/pictures
+pictures: ## draw the pictures of README.md, of the dashboard and of the probe's report into docs/pictures
 	go run ./internal/testing/pictures
+	go test -count=1 -run '^TestInABrowser$$' ./cmd/retrysafe/internal/dashboard ./probe/report -write
+
+site: site/node_modules/.package-lock.json ## build the pages of docs as a site into DIR (.bin/site), for a browser without a server; broken links are errors
+	@cd site && node_modules/.bin/eleventy --output=$(abspath $(or $(DIR),$(BIN)/site))
+	@echo "open $(abspath $(or $(DIR),$(BIN)/site))/index.html"
+
+site/node_modules/.package-lock.json: site/package.json site/package-lock.json
+	@echo "installing the site's generator with npm, once"
+	@cd site && npm ci --no-audit --no-fund --silent
 
 install: ## install the command from this checkout, with the commit in its version
 	go install -ldflags '-X $(ROOT)/cmd/retrysafe/internal/cli.commit=$(shell git describe --always --dirty)' ./cmd/retrysafe

@@ -4,11 +4,11 @@ package browser
 
 import (
 	"bufio"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -28,6 +28,7 @@ type Page struct {
 	session string
 	last    int
 	loads   int
+	axe     string
 }
 
 type message struct {
@@ -169,14 +170,44 @@ func (b *Page) Show(colours string, width int) {
 	}, nil)
 }
 
-// Picture returns the whole page as a PNG.
-func (b *Page) Picture() []byte {
+// Check fails the test for what the page has reported, for what axe finds, and if the page is wider than the window.
+// Reports that contain a text of expected are passed over.
+func (b *Page) Check(name string, expected ...string) {
 	b.Helper()
-	var out struct{ Data string }
-	b.Call("Page.captureScreenshot", map[string]any{"format": "png", "captureBeyondViewport": true}, &out)
-	png, err := base64.StdEncoding.DecodeString(out.Data)
-	must(b.T, err)
-	return png
+	if b.axe == "" {
+		b.axe = servers.Axe(b.T)
+	}
+	if b.Run("typeof axe") == "undefined" {
+		b.Run(b.axe)
+	}
+	found := b.Run(`axe.run({preload: false, resultTypes: ['violations']}).then(r => r.violations.map(v => v.id + ': ' + v.help + ' ' +
+		v.nodes.map(n => n.html + ' ' + n.failureSummary).join(' ')).join('\n'))`)
+	if found != "" {
+		b.Errorf("%s: axe finds\n%s", name, found)
+	}
+	if wide := b.Run("document.documentElement.scrollWidth > window.innerWidth"); wide != "false" {
+		b.Errorf("%s: the page is wider than the window", name)
+	}
+	for _, text := range b.Trouble {
+		if !slices.ContainsFunc(expected, func(part string) bool { return strings.Contains(text, part) }) {
+			b.Errorf("%s: %s", name, text)
+		}
+	}
+	b.Trouble = nil
+}
+
+// CheckAll checks the page in light and dark, on a desktop and on a phone, and calls shown, if it is not nil, with each.
+func (b *Page) CheckAll(name string, shown func(colours string, width int), expected ...string) {
+	b.Helper()
+	for _, colours := range []string{"light", "dark"} {
+		for _, width := range []int{1180, 390} {
+			b.Show(colours, width)
+			b.Check(fmt.Sprintf("%s, %s, %d wide", name, colours, width), expected...)
+			if shown != nil {
+				shown(colours, width)
+			}
+		}
+	}
 }
 
 func must(t *testing.T, err error) {

@@ -23,7 +23,8 @@
 // siblings are for programs that have no testing.TB.
 //
 // [Promtool] checks and tests the rules of Prometheus; [Curl], [Python], [PythonWith], [Node] with [NodePostgres],
-// [NodeTypeScript] and [NPM], [Ruby] and [PHP] run clients. [Chromium] is a browser.
+// [NodeTypeScript] and [NPM], [Ruby] and [PHP] run clients. [Chromium] is a browser, and [Axe] checks its
+// pages.
 //
 // If a program is missing and the test runs as root on Debian or Ubuntu, it is installed with apt-get. Otherwise the
 // test fails and says in one line what to install. [Install] installs everything at once: go run

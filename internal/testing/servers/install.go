@@ -30,7 +30,8 @@ func Install() error {
 		_, dynamodb := installDynalite()
 		_, pg := installNodePostgres()
 		_, typescript := installNodeTypeScript()
-		err = errors.Join(err, sqs, dynamodb, pg, typescript)
+		_, axe := installAxe()
+		err = errors.Join(err, sqs, dynamodb, pg, typescript, axe)
 	}
 	return errors.Join(err, <-built)
 }

@@ -53,6 +53,26 @@ func NodeModules(t testing.TB, folder string) string {
 	return filepath.Join(filepath.Dir(file), "node_modules")
 }
 
+// What npm installs for Axe.
+//
+//go:embed axe/package.json axe/package-lock.json
+var axeFiles embed.FS
+
+// Axe returns the script axe-core, which checks a page in a browser for its accessibility. The first call on a machine
+// installs it with npm.
+func Axe(t testing.TB) string {
+	t.Helper()
+	file, err := installAxe()
+	check(t, err)
+	script, err := os.ReadFile(file)
+	check(t, err)
+	return string(script)
+}
+
+func installAxe() (string, error) {
+	return installPackages("axe", axeFiles, "node_modules/axe-core/axe.min.js", "package.json", "package-lock.json")
+}
+
 // What npm installs for NodeTypeScript.
 //
 //go:embed nodets/package.json nodets/package-lock.json

@@ -1,0 +1,62 @@
+//go:build unix && languages
+
+package languages
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe/internal/testing/servers"
+)
+
+// The jobs of docs/ruby.md and docs/php.md charge an order once, although the first run is killed while the database
+// commits: the second run gets the answer of the first, and so does the third.
+//
+// Seen to fail with "COMMIT" sent before complete in each: the runs after the killed one print nothing, because nothing
+// saved the answer, and with complete in a transaction of its own: the second run charges again.
+func TestJobsOfThePages(t *testing.T) {
+	for name, program := range map[string][]string{
+		"ruby": {servers.Ruby(t), "ruby/job.rb"}, "php": {servers.PHP(t), "php/job.php"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newDatabase(t)
+			run := func() *exec.Cmd {
+				job := exec.CommandContext(t.Context(), program[0], program[1], `{"id": "o1", "customer": "alice", "amount": 10}`)
+				job.Env = append(os.Environ(), "DATABASE_URL="+s.app)
+				job.Stderr = os.Stderr
+				return job
+			}
+			release := s.hold(atCommit)
+			killed := run()
+			ended := make(chan answer)
+			go func() {
+				out, _ := killed.Output()
+				ended <- answer{body: string(out)}
+			}()
+			s.held(atCommit, ended)
+			if err := killed.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			release()
+			if got := <-ended; got.body != "" {
+				t.Fatalf("the killed job said %q", got.body)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			for s.sql("SELECT count(*) FROM charges") == "0" && ctx.Err() == nil {
+				time.Sleep(20 * time.Millisecond) // the server commits
+			}
+			first, err := run().Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if again, err := run().Output(); err != nil || len(first) < 5 || string(again) != string(first) {
+				t.Errorf("got %q, then %q, %v; want the same answer", first, again, err)
+			}
+			s.wantCharges("alice", "10")
+		})
+	}
+}
