@@ -185,7 +185,7 @@ func (b *Page) Check(name string, expected ...string) {
 	if found != "" {
 		b.Errorf("%s: axe finds\n%s", name, found)
 	}
-	if wide := b.Run("document.documentElement.scrollWidth > window.innerWidth"); wide != "false" {
+	if wide := b.Run("document.documentElement.scrollWidth > document.documentElement.clientWidth"); wide != "false" {
 		b.Errorf("%s: the page is wider than the window", name)
 	}
 	for _, text := range b.Trouble {

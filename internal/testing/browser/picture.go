@@ -23,7 +23,9 @@ func (b *Page) Picture() []byte {
 func (b *Page) PictureOf(selector string) []byte {
 	b.Helper()
 	var box struct {
-		Result struct{ Value struct{ X, Y, Width, Height float64 } }
+		Result struct {
+			Value struct{ X, Y, Width, Height float64 }
+		}
 	}
 	b.Call("Runtime.evaluate", map[string]any{"returnByValue": true, "expression": `(() => {
 		const r = document.querySelector('` + selector + `').getBoundingClientRect(), page = document.documentElement
