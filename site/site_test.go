@@ -19,13 +19,14 @@ import (
 	"github.com/retrysafe/retrysafe/internal/testing/soak"
 )
 
-// The site is built from this repository without a broken link. With RETRYSAFE_SOAK above 1, a real browser then opens
-// every page from the file system, in light and dark, on a desktop and on a phone: nothing is reported, no page is wider
-// than the window, axe finds no violation of its rules, and the search leads from the front page to a heading.
+// The site is built from this repository without a broken link. With RETRYSAFE_SOAK above 1, a real browser then
+// opens every page from the file system, in light and dark, on a desktop and on a phone: nothing is reported, no page
+// is wider than the window, axe finds no violation of its rules, and the search leads from the front page to a
+// heading.
 //
-// Seen to fail with tabindex taken out of table_open in markdown.js (axe: scrollable-region-focusable), with overflow-x
-// taken out of .table in style.css, with "#c0c0c0" as --quiet in style.css (axe: color-contrast), and with writeFileSync
-// taken out of eleventy.config.js.
+// Seen to fail with tabindex taken out of table_open in markdown.js (axe: scrollable-region-focusable), with
+// overflow-x taken out of .table in style.css, with "#c0c0c0" as --quiet in style.css (axe: color-contrast), and with
+// writeFileSync taken out of eleventy.config.js.
 func TestSoakSite(t *testing.T) {
 	root, err := filepath.Abs("..")
 	must(t, err)
@@ -62,7 +63,9 @@ func search(b *browser.Page) {
 	for _, letter := range "outcome unkn" {
 		press(b, string(letter))
 	}
-	for deadline := time.Now().Add(time.Minute); b.Run(`document.querySelectorAll('#site-results a').length`) == "0"; time.Sleep(10 * time.Millisecond) {
+	deadline := time.Now().Add(time.Minute)
+	for b.Run(`document.querySelectorAll('#site-results a').length`) == "0" {
+		time.Sleep(10 * time.Millisecond)
 		if time.Now().After(deadline) {
 			b.Fatalf("nothing was found: %v", b.Trouble)
 		}
@@ -124,8 +127,8 @@ func TestBrokenLinksAreErrors(t *testing.T) {
 	}
 }
 
-// build builds the site of a repository as make site does, with packages that npm has installed once on the machine, and
-// returns its folder and what the build says.
+// build builds the site of a repository as make site does, with packages that npm has installed once on the machine,
+// and returns its folder and what the build says.
 func build(t *testing.T, root string) (out, said string, err error) {
 	t.Helper()
 	dir := t.TempDir()

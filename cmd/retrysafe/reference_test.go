@@ -65,7 +65,8 @@ func command(b *strings.Builder, n *kong.Node) {
 	if n.Hidden {
 		return
 	}
-	fmt.Fprintf(b, "\n## %s\n\n%s\n", strings.TrimPrefix(n.FullPath(), "retrysafe "), cli.Wrap(sentence(n.Help), 0, columns))
+	name := strings.TrimPrefix(n.FullPath(), "retrysafe ")
+	fmt.Fprintf(b, "\n## %s\n\n%s\n", name, cli.Wrap(sentence(n.Help), 0, columns))
 	if len(n.Children) == 0 {
 		fmt.Fprintf(b, "\n```text\nretrysafe %s\n```\n", n.Summary())
 	}
@@ -118,7 +119,8 @@ func packagePage(t *testing.T) string {
 			return err
 		}
 		hidden := strings.HasPrefix(d.Name(), ".") && folder != repository
-		if hidden || slices.Contains([]string{"internal", "testdata", "node_modules", "examples", "integration", "bench", "docs"}, d.Name()) {
+		private := []string{"internal", "testdata", "node_modules", "examples", "integration", "bench", "docs"}
+		if hidden || slices.Contains(private, d.Name()) {
 			return filepath.SkipDir
 		}
 		synopsis := synopsisOf(t, folder)
@@ -133,13 +135,15 @@ func packagePage(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return "# Go packages\n\n" + cli.Wrap("The packages that programs can import, each with the first sentence of its comment. "+
-		"`go doc PACKAGE` prints the whole reference, and the links lead to it. The paths begin with `github.com/retrysafe/`.", 0, columns) + "\n\n" +
+	about := "The packages that programs can import, each with the first sentence of its comment. `go doc PACKAGE` " +
+		"prints the whole reference, and the links lead to it. The paths begin with `github.com/retrysafe/`."
+	return "# Go packages\n\n" + cli.Wrap(about, 0, columns) + "\n\n" +
 		"This page is written by a test from the comments of the packages.\n\n| package | what it is |\n|---|---|\n" +
 		strings.Join(rows, "")
 }
 
-// synopsisOf returns the first sentence of the comment of a package, or "" if the folder has none that can be imported.
+// synopsisOf returns the first sentence of the comment of a package, or "" if the folder has none that can be
+// imported.
 func synopsisOf(t *testing.T, folder string) string {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(folder, "*.go"))

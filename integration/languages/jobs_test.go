@@ -15,8 +15,8 @@ import (
 // The jobs of docs/ruby.md and docs/php.md charge an order once, although the first run is killed while the database
 // commits: the second run gets the answer of the first, and so does the third.
 //
-// Seen to fail with "COMMIT; BEGIN" in place of the call of hold, in each: the charge stays without an answer, and the run
-// after the killed one is refused.
+// Seen to fail with "COMMIT; BEGIN" in place of the call of hold, in each: the charge stays without an answer, and
+// the run after the killed one is refused.
 func TestJobsOfThePages(t *testing.T) {
 	for name, program := range map[string][]string{
 		"ruby": {servers.Ruby(t), "ruby/job.rb"}, "php": {servers.PHP(t), "php/job.php"},

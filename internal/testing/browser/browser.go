@@ -16,8 +16,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/testing/servers"
 )
 
-// Page is a page of Chromium, which is driven through a pipe: each message of the DevTools protocol is JSON and a zero
-// byte.
+// Page is a page of Chromium, which is driven through a pipe: each message of the DevTools protocol is JSON and a
+// zero byte.
 type Page struct {
 	*testing.T
 	// Trouble is what pages have reported: errors, violations of their policy, and dialogs.
@@ -180,8 +180,8 @@ func (b *Page) Check(name string, expected ...string) {
 	if b.Run("typeof axe") == "undefined" {
 		b.Run(b.axe)
 	}
-	found := b.Run(`axe.run({preload: false, resultTypes: ['violations']}).then(r => r.violations.map(v => v.id + ': ' + v.help + ' ' +
-		v.nodes.map(n => n.html + ' ' + n.failureSummary).join(' ')).join('\n'))`)
+	found := b.Run(`axe.run({preload: false, resultTypes: ['violations']}).then(r => r.violations.map(v =>
+		v.id + ': ' + v.help + ' ' + v.nodes.map(n => n.html + ' ' + n.failureSummary).join(' ')).join('\n'))`)
 	if found != "" {
 		b.Errorf("%s: axe finds\n%s", name, found)
 	}
@@ -196,7 +196,8 @@ func (b *Page) Check(name string, expected ...string) {
 	b.Trouble = nil
 }
 
-// CheckAll checks the page in light and dark, on a desktop and on a phone, and calls shown, if it is not nil, with each.
+// CheckAll checks the page in light and dark, on a desktop and on a phone, and calls shown, if it is not nil, with
+// each.
 func (b *Page) CheckAll(name string, shown func(colours string, width int), expected ...string) {
 	b.Helper()
 	for _, colours := range []string{"light", "dark"} {

@@ -46,8 +46,8 @@ func (b *Page) PictureOf(selector string) []byte {
 	return small
 }
 
-// smaller returns a PNG with the 256 colours that it has most often, and for every other pixel the nearest of them. Pages
-// have few colours; what is lost is shades at the edges of letters.
+// smaller returns a PNG with the 256 colours that it has most often, and for every other pixel the nearest of them.
+// Pages have few colours; what is lost is shades at the edges of letters.
 func smaller(taken []byte) ([]byte, error) {
 	full, err := png.Decode(bytes.NewReader(taken))
 	if err != nil {

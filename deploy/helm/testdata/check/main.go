@@ -1,6 +1,6 @@
 // Command check lints a chart, renders it with the values of a file, decodes each object strictly into its type of
-// Kubernetes, and holds pods against the standard "restricted". It prints the objects, and writes the file of the proxy.
-// Its module is no part of the workspace: nothing else needs Helm and Kubernetes.
+// Kubernetes, and holds pods against the standard "restricted". It prints the objects, and writes the file of the
+// proxy. Its module is no part of the workspace: nothing else needs Helm and Kubernetes.
 package main
 
 import (
@@ -52,7 +52,8 @@ func check(folder, file, proxyFile string) error {
 	if err := chartutil.ProcessDependencies(chart, values); err != nil {
 		return err
 	}
-	all, err := util.ToRenderValues(chart, values, common.ReleaseOptions{Name: "pay", Namespace: "shop", IsInstall: true}, common.DefaultCapabilities)
+	release := common.ReleaseOptions{Name: "pay", Namespace: "shop", IsInstall: true}
+	all, err := util.ToRenderValues(chart, values, release, common.DefaultCapabilities)
 	if err != nil {
 		return err
 	}
@@ -79,7 +80,8 @@ func checkObject(text, proxyFile string) error {
 	if strings.Contains(text, "apiVersion: monitoring.coreos.com/") {
 		return nil // a type of the operator of Prometheus
 	}
-	decoded, _, err := serializer.NewCodecFactory(scheme.Scheme, serializer.EnableStrict).UniversalDeserializer().Decode([]byte(text), nil, nil)
+	codecs := serializer.NewCodecFactory(scheme.Scheme, serializer.EnableStrict)
+	decoded, _, err := codecs.UniversalDeserializer().Decode([]byte(text), nil, nil)
 	if err != nil {
 		return err
 	}
@@ -95,7 +97,8 @@ func checkObject(text, proxyFile string) error {
 		}
 		restricted := api.LevelVersion{Level: api.LevelRestricted, Version: api.LatestVersion()}
 		pod := object.Spec.Template
-		if found := policy.AggregateCheckResults(evaluator.EvaluatePod(restricted, &pod.ObjectMeta, &pod.Spec)); !found.Allowed {
+		results := evaluator.EvaluatePod(restricted, &pod.ObjectMeta, &pod.Spec)
+		if found := policy.AggregateCheckResults(results); !found.Allowed {
 			return fmt.Errorf("not restricted: %s", found.ForbiddenDetail())
 		}
 	}
