@@ -1,0 +1,66 @@
+//go:build linux
+
+package matrix
+
+import (
+	"context"
+	"encoding/json"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/testing/soak"
+	"github.com/retrysafe/retrysafe/internal/testing/torture"
+	"github.com/retrysafe/retrysafe/stores/dynamostore"
+)
+
+// The histories of each store on a server stay linearizable while processes are killed and stopped, and the server is
+// killed, paused and cut off. A history that is not is cut down to the answers that contradict each other, and drawn.
+//
+// It is for make soak, where it takes half an hour. In make test, TestSoakTorture of each store judges such histories
+// without faults of the server.
+func TestSoakLinearizableUnderFaults(t *testing.T) {
+	rounds, long := soak.Times(t, 60), soak.Times(t, 1) > 1
+	for _, store := range stores() {
+		if !long || slices.Contains([]string{memory, sqlite}, store) {
+			continue
+		}
+		t.Run(store, func(t *testing.T) {
+			s := newStand(t, store, plain, "")
+			subject := tortured(store)
+			dice := rand.New(rand.NewPCG(rand.Uint64(), 0))
+			subject.Harm = func() { s.disturb(dice) }
+			subject.Place = func(t *testing.T) string {
+				text, err := json.Marshal(s.at(s.others))
+				if err != nil {
+					t.Fatal(err)
+				}
+				return string(text)
+			}
+			subject.Torture(t, rounds)
+		})
+	}
+}
+
+// tortured is a store whose clients go on after any error: the server may be down.
+func tortured(store string) torture.Subject {
+	s := torture.Subject{
+		Name:   store,
+		Unsure: func(error) bool { return true },
+		Lease:  300 * time.Millisecond,
+		Open: func(_ context.Context, text, _ string) (retrysafe.Store, error) {
+			var p place
+			if err := json.Unmarshal([]byte(text), &p); err != nil {
+				return nil, err
+			}
+			o, err := p.openPatiently()
+			return o.store, err
+		},
+	}
+	if store == dynamo { // leases are longer by what the clocks of its processes may differ
+		s.Lease, s.Tolerance = 3*dynamostore.DefaultMaxSkew/2, dynamostore.DefaultMaxSkew
+	}
+	return s
+}
