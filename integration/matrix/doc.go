@@ -3,7 +3,7 @@
 //
 // # How it works
 //
-// A cell is a fault, a policy and a store. Its script is a line of faults.go: a client's request is led to a point and
+// A cell is a fault, a policy and a store. Its script is a line of faults.txt: a client's request is led to a point and
 // held there, something is killed, stopped, cut or filled, other clients send the request again, and in the end all
 // faults are over and two more clients ask for the answer. The seed decides how many clients come, where, and how long
 // things take.
@@ -15,7 +15,7 @@
 //
 // # Where things are
 //
-//   - faults.go, promises.go: the cells, as data; which of them cannot be, and which are known limits
+//   - faults.txt, faults.go, promises.go: the cells, as data; which of them cannot be, and which are known limits
 //   - results.go: results.json and the page
 //   - matrix_test.go: the test; cell_test.go, stand_test.go, relay_test.go: the harness; judge_test.go
 //   - linearizable_test.go: histories of calls under the same faults, judged by internal/testing/torture

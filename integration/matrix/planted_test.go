@@ -56,7 +56,7 @@ func (p planted) Complete(
 ) error {
 	switch p.fault {
 	case forgetsComplete:
-		return p.Store.Extend(ctx, l, 0)
+		return p.Extend(ctx, l, 0)
 	case forgetsFences:
 		if err := p.Store.Complete(ctx, l, r, keep); !errors.Is(err, retrysafe.ErrLeaseLost) {
 			return err

@@ -53,23 +53,35 @@ func only(words ...string) func(fault) bool { return func(f fault) bool { return
 func notApplicable() []rule {
 	inProcess := []string{memory, sqlite}
 	return []rule{
-		{policies: []string{sameTx}, stores: []string{memory, redis, natsKV},
-			reason: "The store has no transactions with the work's own writes."},
-		{policies: []string{sameTx}, stores: []string{dynamo},
-			reason: "The stand-in of DynamoDB has no transactions: `TestTransactionMayBeRepeated` of `stores/dynamostore` adds " +
-				"them."},
-		{stores: []string{memory}, fault: func(f fault) bool { return f.has("kill") || f.has("kill2") },
-			reason: "The records are in the process, and end with it."},
-		{stores: []string{memory, sqlFunctions, redis, natsKV, dynamo}, fault: only("post"),
-			reason: "The table of an inbox is in SQLite, PostgreSQL or MySQL; keys in another store change nothing about it."},
-		{stores: inProcess, fault: func(f fault) bool { return f.has("stop") },
-			reason: "One process has the store, so that no other attempt runs while it is stopped: see the suspended machine."},
+		{
+			policies: []string{sameTx}, stores: []string{memory, redis, natsKV},
+			reason: "The store has no transactions with the work's own writes.",
+		},
+		{
+			policies: []string{sameTx}, stores: []string{dynamo},
+			reason: "The stand-in of DynamoDB has no transactions: `TestTransactionMayBeRepeated` of `stores/dynamostore` " +
+				"adds them.",
+		},
+		{
+			stores: []string{memory}, fault: func(f fault) bool { return f.has("kill") || f.has("kill2") },
+			reason: "The records are in the process, and end with it.",
+		},
+		{
+			stores: []string{memory, sqlFunctions, redis, natsKV, dynamo}, fault: only("post"),
+			reason: "The table of an inbox is in SQLite, PostgreSQL or MySQL; keys in another store change nothing about it.",
+		},
+		{
+			stores: inProcess, fault: func(f fault) bool { return f.has("stop") },
+			reason: "One process has the store, so that no other attempt runs while it is stopped: see the suspended machine.",
+		},
 		{stores: inProcess, fault: func(f fault) bool {
 			return f.has("server", "kill") || f.has("server", "failover") ||
 				f.has("server", "pause") && !f.has("stop") || f.has("isolate") || f.has("cut") || f.has("drop")
 		}, reason: "There is no server and no network."},
-		{stores: []string{memory}, fault: only("server", "full"),
-			reason: "There is no disk; `stores/memstore` tests its limits."},
+		{
+			stores: []string{memory}, fault: only("server", "full"),
+			reason: "There is no disk; `stores/memstore` tests its limits.",
+		},
 		{stores: []string{redis, natsKV}, fault: only("sweep"), reason: "The server itself removes what has expired."},
 		{stores: []string{sqlFunctions}, fault: only("sweep"), reason: "Services do not sweep: see PostgreSQL."},
 		{stores: []string{memory}, fault: only("sweep"), reason: "The records are in the process, and end with it."},
@@ -79,19 +91,23 @@ func notApplicable() []rule {
 		{policies: []string{sameTx}, fault: func(f fault) bool {
 			return f.arms("lose:complete") || f.arms("throttle:complete")
 		}, reason: "COMMIT is no call of the Store; see the network that is cut."},
-		{stores: []string{postgres, sqlFunctions}, fault: only("server", "full"),
+		{
+			stores: []string{postgres, sqlFunctions}, fault: only("server", "full"),
 			reason: "PostgreSQL ends when it cannot write its log, and that takes a disk of its own: `TestFullServer` of " +
-				"`stores/pgstore` and `TestFullDiskOfPostgres` of `integration` have one."},
+				"`stores/pgstore` and `TestFullDiskOfPostgres` of `integration` have one.",
+		},
 		{stores: []string{dynamo}, fault: only("server", "full"), reason: "DynamoDB has no disk; see what is throttled."},
 		{stores: []string{memory, sqlite, redis, natsKV, dynamo}, fault: func(f fault) bool {
 			return f.has("server", "ahead") || f.has("server", "behind")
-		}, reason: "The clock of this server cannot be set from outside here: `TestSoakTortureWithWrongClocks` sets those of " +
-			"the processes."},
+		}, reason: "The clock of this server cannot be set from outside here: `TestSoakTortureWithWrongClocks` " +
+			"sets those of the processes."},
 		{stores: []string{memory, sqlite, mysql, sqlFunctions, dynamo}, fault: func(f fault) bool {
 			return f.has("server", "failover") || f.has("isolate")
 		}, reason: "It is not replicated here."},
-		{stores: []string{postgres, redis}, fault: only("isolate"),
-			reason: "A replica that is cut off answers nobody; the failover tests of the store cut replication."},
+		{
+			stores: []string{postgres, redis}, fault: only("isolate"),
+			reason: "A replica that is cut off answers nobody; the failover tests of the store cut replication.",
+		},
 	}
 }
 
@@ -99,10 +115,12 @@ func notApplicable() []rule {
 func limits() []limit {
 	return []limit{
 		{
-			rule: rule{policies: []string{rerun, reconcile, steps, sameTx}, fault: only("server", "right"),
+			rule: rule{
+				policies: []string{rerun, reconcile, steps, sameTx}, fault: only("server", "right"),
 				reason: "Leases run by the server's clock: if that jumps ahead, they end early, and the next attempt begins " +
 					"beside the first. Fences still grow, and transactions, steps and systems that compare fences keep to one " +
-					"effect."},
+					"effect.",
+			},
 			shows: "an attempt began beside one whose lease ran",
 		},
 	}
