@@ -92,7 +92,7 @@ languages: ## run the services in Ruby, PHP and Java too, which complete their k
 	go test $(RACE) -vet=all -tags languages -count=1 -timeout 60m $(TESTFLAGS) $(LANGUAGES)
 
 # CELL is a store, a store/fault or a store/fault/policy; without it, the results and the page are written.
-matrix: ## every fault on every store under every policy, into docs/proof-crash-matrix.md (twenty minutes; as root); CELL=postgres/kill-in-work/refuse SEED=1 repeats a cell
+matrix: ## every fault on every store under every policy, into docs/proof-crash-matrix.md (eleven minutes; as root); CELL=postgres/kill-in-work/refuse SEED=1 repeats a cell
 	@mkdir -p $(BIN) && $(RELEASED) go test -c -vet=off -o $(BIN)/matrix.test ./integration/matrix
 	@cd integration/matrix && RETRYSAFE_SOAK=2 RETRYSAFE_SEED=$(SEED) $(CURDIR)/$(BIN)/matrix.test -test.timeout 3h \
 		-test.run 'TestSoakMatrix/stores$(if $(CELL),/^$(subst /,$$/^,$(CELL))$$)' $(if $(CELL),,-write)

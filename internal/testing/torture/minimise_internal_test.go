@@ -9,7 +9,7 @@ import (
 // A long history in which two owners were given one key is cut down to the two claims, whatever else happened beside
 // them.
 //
-// Seen to fail with minimise returning all answers, and with forgotten true.
+// Seen to fail with minimise returning all answers, and with isWrong true.
 func TestAHistoryIsMinimised(t *testing.T) {
 	var events []event
 	n := int64(0)
