@@ -14,18 +14,20 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/testing/soak"
 	"github.com/retrysafe/retrysafe/internal/testing/torture"
-	"github.com/retrysafe/retrysafe/stores/dynamostore"
 )
 
 // The histories of each store on a server stay linearizable while processes are killed and stopped, and the server is
 // killed, paused and cut off. A history that is not is cut down to the answers that contradict each other, and drawn.
+//
+// SQLite and memory have no server. The clocks of processes that use DynamoDB may differ by a second, by which a record is
+// kept without its answer, and which the judge does not know: stores/dynamostore tortures it with exact clocks.
 //
 // It is for make soak, where it takes half an hour. In make test, TestSoakTorture of each store judges such histories
 // without faults of the server.
 func TestSoakLinearizableUnderFaults(t *testing.T) {
 	runs := soak.Times(t, 1)
 	for _, store := range stores() {
-		if runs == 1 || slices.Contains([]string{memory, sqlite}, store) {
+		if runs == 1 || slices.Contains([]string{memory, sqlite, dynamo}, store) {
 			continue
 		}
 		t.Run(store, func(t *testing.T) {
@@ -56,7 +58,7 @@ func (s *stand) text(t *testing.T) string {
 
 // tortured is a store whose clients go on after any error: the server may be down.
 func tortured(store string) torture.Subject {
-	s := torture.Subject{
+	return torture.Subject{
 		Name:   store,
 		Unsure: func(error) bool { return true },
 		Lease:  300 * time.Millisecond,
@@ -69,8 +71,4 @@ func tortured(store string) torture.Subject {
 			return o.store, err
 		},
 	}
-	if store == dynamo { // leases are longer by what the clocks of its processes may differ
-		s.Lease, s.Tolerance = 3*dynamostore.DefaultMaxSkew/2, dynamostore.DefaultMaxSkew
-	}
-	return s
 }
