@@ -19,8 +19,8 @@ import (
 // The histories of each store on a server stay linearizable while processes are killed and stopped, and the server is
 // killed, paused and cut off. A history that is not is cut down to the answers that contradict each other, and drawn.
 //
-// SQLite and memory have no server. The clocks of processes that use DynamoDB may differ by a second, by which a record is
-// kept without its answer, and which the judge does not know: stores/dynamostore tortures it with exact clocks.
+// SQLite and memory have no server. The clocks of processes that use DynamoDB may differ by a second, by which a record
+// is kept without its answer, and which the judge does not know: stores/dynamostore tortures it with exact clocks.
 //
 // It is for make soak, where it takes half an hour. In make test, TestSoakTorture of each store judges such histories
 // without faults of the server.
@@ -32,7 +32,7 @@ func TestSoakLinearizableUnderFaults(t *testing.T) {
 		}
 		t.Run(store, func(t *testing.T) {
 			t.Parallel()
-			for run := range runs { // in long histories of many lost answers, the judge finds too many orders
+			for run := range 2 * runs { // in long histories of many lost answers, the judge finds too many orders
 				t.Run(fmt.Sprint(run), func(t *testing.T) {
 					t.Run("torture", func(t *testing.T) { // it is parallel to others, and its parent waits for it
 						s := newStand(t, store, plain, "")

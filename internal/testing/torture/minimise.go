@@ -10,8 +10,8 @@ import (
 
 // minimise returns the few answers of a history that contradict each other: no order of the calls explains them. It
 // takes out calls that could not explain the others: those that change nothing, and heartbeats, without which a lease
-// only ends earlier. Then it forgets answers, which permits more orders. So what is left needs no proof of its own. It returns
-// nothing if the judge finds nothing wrong with the history.
+// only ends earlier. Then it forgets answers, which permits more orders. So what is left needs no proof of its own. It
+// returns nothing if the judge finds nothing wrong with the history.
 func (r rules) minimise(events []event) (answers []event) {
 	events = slices.Clone(events)
 	isWrong := func(less []event) bool {
