@@ -33,7 +33,6 @@ type order struct {
 	Ledger string // path
 	Arms   []arm
 	Slow   bool // the work takes more than one heartbeat
-	Once   bool // the client does not repeat the request
 	Any    bool // the request matches any other with the key
 
 	respond func(body string) // of a handler whose answer is saved with its transaction
@@ -165,7 +164,7 @@ func (w *worker) client(o order) {
 		switch {
 		case err == nil:
 			e.Answered, e.Stored, e.Replayed, e.Body = true, out.Stored, out.Replayed, string(out.Result.Body)
-		case errors.Is(err, retrysafe.ErrAbandoned) && o.Policy == refuse, o.Once, time.Since(began) > patience:
+		case errors.Is(err, retrysafe.ErrAbandoned) && o.Policy == refuse, time.Since(began) > patience:
 			e.Err = err.Error()
 		default:
 			continue
