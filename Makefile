@@ -1,6 +1,6 @@
 # What one does in this repository. `make` alone lists it.
 .DEFAULT_GOAL := help
-.PHONY: help test test-core servers race drivers tidy soak mutate fuzz bench compare clients lint fmt proto demo pictures licenses pack release test-newest clean languages install site
+.PHONY: help test test-core servers race drivers tidy soak mutate fuzz bench compare matrix clients lint fmt proto demo pictures licenses pack release test-newest clean languages install site
 
 ROOT     := github.com/retrysafe/retrysafe
 PACKAGES  = $(shell go list -m -f '{{.Path}}/...')
@@ -90,6 +90,12 @@ compare: ## what the probe says of peers that run here, into docs/compare (about
 
 languages: ## run the services in Ruby, PHP and Java too, which complete their keys through SQL (installs Rails, Laravel, Spring; minutes)
 	go test $(RACE) -vet=all -tags languages -count=1 -timeout 60m $(TESTFLAGS) $(LANGUAGES)
+
+# CELL is a store, a store/fault or a store/fault/policy; without it, the results and the page are written.
+matrix: ## every fault on every store under every policy, into docs/proof-crash-matrix.md (eleven minutes; as root); CELL=postgres/kill-in-work/refuse SEED=1 repeats a cell
+	@mkdir -p $(BIN) && $(RELEASED) go test -c -vet=off -o $(BIN)/matrix.test ./integration/matrix
+	@cd integration/matrix && RETRYSAFE_SOAK=2 RETRYSAFE_SEED=$(SEED) $(CURDIR)/$(BIN)/matrix.test -test.timeout 3h \
+		-test.run 'TestSoakMatrix/stores$(if $(CELL),/^$(subst /,$$/^,$(CELL))$$)' $(if $(CELL),,-write)
 
 clients: ## measure what well-known HTTP clients retry: the table of docs/clients.md (half a minute)
 	@go run ./integration/clients/survey

@@ -91,6 +91,18 @@ func (h *Host) Reconnect(t testing.TB) {
 	check(t, h.network.hub.ip("link set "+h.port+" up"))
 }
 
+// Mute loses the packets that the host sends to the others. It still gets theirs.
+func (h *Host) Mute(t testing.TB) {
+	t.Helper()
+	check(t, h.inside.ip("route replace blackhole "+halves[0], "route replace blackhole "+halves[1]))
+}
+
+// Unmute ends Mute.
+func (h *Host) Unmute(t testing.TB) { t.Helper(); check(t, h.inside.ip("route flush type blackhole")) }
+
+// halves are the addresses of the network, as two routes that are narrower than the one of the interface.
+var halves = [2]string{"10.231.0.0/25", "10.231.0.128/25"}
+
 // Dial connects from the host to an address of the network. It has the form that clients of servers ask for.
 func (h *Host) Dial(network, address string) (net.Conn, error) {
 	return h.dial(context.Background(), network, address)

@@ -27,6 +27,12 @@ func (h *Host) Cut(t testing.TB) { t.Helper(); check(t, errNoNamespaces) }
 // Reconnect connects the host again.
 func (h *Host) Reconnect(t testing.TB) { t.Helper(); check(t, errNoNamespaces) }
 
+// Mute loses the packets that the host sends to the others.
+func (h *Host) Mute(t testing.TB) { t.Helper(); check(t, errNoNamespaces) }
+
+// Unmute ends Mute.
+func (h *Host) Unmute(t testing.TB) { t.Helper(); check(t, errNoNamespaces) }
+
 // Dial connects from the host to an address of the network.
 func (h *Host) Dial(network, address string) (net.Conn, error) {
 	return h.dial(context.Background(), network, address)

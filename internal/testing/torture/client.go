@@ -147,6 +147,8 @@ func (c *client) call(op, text string, f func(context.Context) error) error {
 		e.Answer = "lost"
 	case ctx.Err() == nil && !c.unsure(err):
 		return fmt.Errorf("%s: %w", op, err)
+	default:
+		c.rest(ctx)
 	}
 	return c.saw(e)
 }
@@ -175,11 +177,21 @@ func (c *client) claim() error {
 		}
 	} else if ctx.Err() == nil && !c.unsure(err) {
 		return fmt.Errorf("claim: %w", err)
+	} else {
+		c.rest(ctx)
 	}
 	if got.Verdict == retrysafe.Acquired {
 		c.all = append(c.all, got.Lease)
 	}
 	return c.saw(e)
+}
+
+// rest waits after an error of a server that is down: each call that fails at once might have happened, and of many such
+// calls the judge could not tell.
+func (c *client) rest(ctx context.Context) {
+	if ctx.Err() == nil {
+		time.Sleep(rand.N(c.Subject.lease()))
+	}
 }
 
 // impatient is a context that now and then ends before the answer can be there.

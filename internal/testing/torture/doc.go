@@ -78,6 +78,7 @@
 //
 //   - subject.go: Subject, Main. process.go: the other processes. memory.go: Memory.
 //   - torture.go: Torture and SeesMutants. client.go: what its processes do. clock.go: the clock.
+//   - minimise.go: the answers of a history that contradict each other, and a drawing of them.
 //   - event.go, check.go, held.go: what clients tell, and the checks. judge.go: the judge. traces.go: TracesSee.
 //   - race.go: Race. racer.go: what its processes do.
 //   - wrongclock.go: TortureWithWrongClocks.

@@ -209,10 +209,12 @@ func (r rules) effects(k *config, c *call, fences map[string][]int64) (all []*co
 			}
 			to := at
 			to.State, to.at = s, max(k.at, c.Began.At)
+			// The store may have read its clock at the beginning of the call, and others may have seen the key unchanged until
+			// its end, which is later by as long as the server stood still.
 			if c.renews() || c.unknown && (c.Op == "claim" || c.Op == "extend") {
-				to.since, to.lasts = to.at, r.lease
+				to.since, to.lasts = c.Began.At, r.lease
 			} else if changes && c.Op != "checkpoint" {
-				to.since, to.lasts = to.at, 0
+				to.since, to.lasts = c.Began.At, 0
 			}
 			all = append(all, &to)
 		}

@@ -46,6 +46,9 @@ type Subject struct {
 	// Unsure reports whether an error means that the outcome of a call is unknown, as when a connection broke. The
 	// client goes on after such an error, and fails the test after any other. Default: no error means that.
 	Unsure func(err error) bool
+	// Harm does something to the server, or to the network before it, and undoes it. Torture calls it in every third round,
+	// in the process of the test. Then Unsure holds for what clients are told meanwhile. Default: nothing.
+	Harm func() `json:"-"`
 	// Now is the clock of the process: func() time.Time { return time.Now() }, written in the package of the store, so
 	// that TortureWithWrongClocks can replace it. Only that test needs it.
 	Now func() time.Time

@@ -139,7 +139,7 @@ func (r *run) torture(rounds int, wanted ...string) {
 	r.check()
 	r.judge()
 	for _, v := range r.found {
-		r.t.Errorf("%s\n%s", v.text, r.excerpt(v))
+		r.t.Errorf("%s\n%s%s", v.text, r.contradiction(v), r.excerpt(v))
 	}
 	if len(r.found) == 0 && r.rarest(wanted) < often {
 		r.t.Errorf("want %d times each: %s", often, strings.Join(wanted, ", "))
@@ -193,6 +193,12 @@ func (r *run) note(what string) {
 
 // harm does something to a process, and lets the others work meanwhile.
 func (r *run) harm() {
+	if r.Harm != nil && rand.IntN(3) == 0 {
+		r.Harm()
+		r.note("server harmed")
+		time.Sleep(rand.N(2 * r.lease()))
+		return
+	}
 	i := rand.IntN(len(r.running))
 	victim := r.running[i]
 	if rand.IntN(4) > 0 { // otherwise it may not even have opened the store
