@@ -99,7 +99,7 @@ func notApplicable() []rule {
 		{stores: []string{dynamo}, fault: only("server", "full"), reason: "DynamoDB has no disk; see what is throttled."},
 		{stores: []string{memory, sqlite, redis, natsKV, dynamo}, fault: func(f fault) bool {
 			return f.has("server", "ahead") || f.has("server", "behind")
-		}, reason: "The clock of this server cannot be set from outside here: `TestSoakTortureWithWrongClocks` " +
+		}, reason: "The harness does not set the clock of this server: `TestSoakTortureWithWrongClocks` " +
 			"sets those of the processes."},
 		{stores: []string{memory, sqlite, mysql, sqlFunctions, dynamo}, fault: func(f fault) bool {
 			return f.has("server", "failover") || f.has("isolate")
