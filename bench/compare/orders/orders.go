@@ -1,4 +1,7 @@
-package main
+// Package orders is the little API that stands behind every subject: it creates an order for each POST that reaches it,
+// and counts the orders that were really created. It uses the standard library only, because the programs of subjects,
+// which are modules of their own, get a copy of it. The same API for Node is in orders.cjs.
+package orders
 
 import (
 	"crypto/rand"
@@ -10,58 +13,71 @@ import (
 	"time"
 )
 
-// api is the little orders API that stands behind every layer: it creates an order for each POST that reaches it.
-type api struct{ effects effects }
+// API is the orders API.
+type API struct {
+	// Effects is the path of a file with a line for each effect. The file outlives the process, so that effects can be
+	// counted over a crash.
+	Effects string
+	// Counted counts the effects instead, of a subject that keeps them itself. May be nil.
+	Counted func() (int64, error)
+}
 
-// order is what a request asks for.
-type order struct {
+// Order is what a request asks for.
+type Order struct {
 	Amount json.Number `json:"amount"`
 	Note   string      `json:"note"`
 }
 
-// created is what it gets.
-type created struct {
+// Created is what it gets.
+type Created struct {
 	ID     string `json:"id"`
 	Amount string `json:"amount"`
 	Lines  string `json:"lines,omitempty"`
 }
 
-// slowness is how long a slow request takes.
-const slowness = time.Second
+// Slowness is how long a slow request takes.
+const Slowness = time.Second
 
-// largeLines makes an answer of more than 1 MiB.
-func largeLines() string { return strings.Repeat("x", 1<<20) }
+// LargeLines makes an answer of more than 1 MiB.
+func LargeLines() string { return strings.Repeat("x", 1<<20) }
 
-// create is the effect.
-func (a api) create(in order) (created, error) {
-	id, err := a.effects.add()
-	return created{ID: id, Amount: in.Amount.String()}, err
+// Create creates an order, which is the effect.
+func (a API) Create(in Order) (Created, error) {
+	id, err := a.add()
+	return Created{ID: id, Amount: in.Amount.String()}, err
 }
 
-// handler is the API on net/http.
-func (a api) handler() http.Handler {
+// Handler returns the API on net/http. It does not look at keys, nor at who calls.
+func (a API) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /orders", a.post(""))
 	mux.HandleFunc("POST /others", a.post(""))
-	mux.HandleFunc("POST /orders/large", a.post(largeLines()))
+	mux.HandleFunc("POST /orders/large", a.post(LargeLines()))
 	mux.HandleFunc("POST /orders/slow", func(w http.ResponseWriter, r *http.Request) {
-		time.Sleep(slowness)
+		time.Sleep(Slowness)
 		a.post("")(w, r)
 	})
 	mux.HandleFunc("POST /orders/failing", refuse(http.StatusPaymentRequired, "no money"))
 	mux.HandleFunc("POST /orders/broken", refuse(http.StatusInternalServerError, "broken"))
-	mux.HandleFunc("GET /orders", a.tell("orders"))
+	mux.HandleFunc("POST /orders/unanswered", func(_ http.ResponseWriter, r *http.Request) {
+		var in Order
+		if json.NewDecoder(r.Body).Decode(&in) == nil {
+			_, _ = a.Create(in)
+		}
+		panic(http.ErrAbortHandler) // closes the connection
+	})
+	mux.HandleFunc("GET /orders", a.Tell("orders"))
 	return mux
 }
 
-func (a api) post(lines string) http.HandlerFunc {
+func (a API) post(lines string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		var in order
+		var in Order
 		if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
 			refuse(http.StatusBadRequest, "that is not JSON")(w, r)
 			return
 		}
-		made, err := a.create(in)
+		made, err := a.Create(in)
 		if err != nil {
 			refuse(http.StatusInternalServerError, err.Error())(w, r)
 			return
@@ -74,10 +90,10 @@ func (a api) post(lines string) http.HandlerFunc {
 	}
 }
 
-// tell answers with the number of effects.
-func (a api) tell(name string) http.HandlerFunc {
+// Tell answers with the number of effects, under that name.
+func (a API) Tell(name string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		n, err := a.effects.count()
+		n, err := a.Count()
 		if err != nil {
 			refuse(http.StatusInternalServerError, err.Error())(w, r)
 			return
@@ -101,17 +117,17 @@ func answer(w http.ResponseWriter, status int, body any) {
 	_, _ = w.Write(text)
 }
 
-// known reports whether a caller may use the API at all, which is checked before keys are looked up.
-func known(authorization string) bool {
+// Known reports whether a caller may use the API at all, which is checked before keys are looked up.
+func Known(authorization string) bool {
 	return authorization == "Bearer a" || authorization == "Bearer b"
 }
 
-// authenticated lets known callers in. The effects, and the pages at /.well-known, are public.
-func (a api) authenticated(next http.Handler) http.Handler {
+// Authenticated lets known callers in. The number of effects, and the pages at /.well-known, are public.
+func (a API) Authenticated(next http.Handler) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /effects", a.tell("effects"))
+	mux.HandleFunc("GET /effects", a.Tell("effects"))
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		if !known(r.Header.Get("Authorization")) && !strings.HasPrefix(r.URL.Path, "/.well-known/") {
+		if !Known(r.Header.Get("Authorization")) && !strings.HasPrefix(r.URL.Path, "/.well-known/") {
 			refuse(http.StatusUnauthorized, "who are you?")(w, r)
 			return
 		}
@@ -120,18 +136,15 @@ func (a api) authenticated(next http.Handler) http.Handler {
 	return mux
 }
 
-// effects is a file with a line for each effect. It outlives the process, so that effects can be counted over a crash.
-type effects string
-
-// effectBytes is the length of a line.
+// effectBytes is the length of a line of the file.
 const effectBytes = 17
 
 // add makes an effect and returns its identity.
-func (e effects) add() (string, error) {
+func (a API) add() (string, error) {
 	var random [8]byte
 	_, _ = rand.Read(random[:])
 	id := hex.EncodeToString(random[:])
-	f, err := os.OpenFile(string(e), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	f, err := os.OpenFile(a.Effects, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return "", err
 	}
@@ -140,9 +153,12 @@ func (e effects) add() (string, error) {
 	return id, err
 }
 
-// count returns how many effects there were.
-func (e effects) count() (int64, error) {
-	info, err := os.Stat(string(e))
+// Count returns how many effects there were.
+func (a API) Count() (int64, error) {
+	if a.Counted != nil {
+		return a.Counted()
+	}
+	info, err := os.Stat(a.Effects)
 	if os.IsNotExist(err) {
 		return 0, nil
 	}
