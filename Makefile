@@ -85,7 +85,7 @@ soak: ## run the tests that kill and torture processes SOAK (40) times as long, 
 bench: ## measure against peers and limits, side by side, into bench/results.json, RESULTS.md and docs/performance.md (half an hour, on an idle machine)
 	go run ./bench -results bench/results.json
 
-compare: ## what the probe says of peers that run here, into docs/compare (about seven minutes)
+compare: ## the Retry-Safety Index: what the probe finds in public software and in us, into docs/compare (about an hour)
 	go run ./bench/compare
 
 languages: ## run the services in Ruby, PHP and Java too, which complete their keys through SQL (installs Rails, Laravel, Spring; minutes)

@@ -50,7 +50,7 @@ const settle = 2 * time.Second
 // Counts reports whether effects are counted, instead of read from answers.
 func (r *Run) Counts() bool { return r.suite.Count != nil }
 
-// Effects returns how many effects the case has had so far. Without a counter, that is the number of different
+// Effects returns how many effects the case has had so far. A count that falls is an error. Without a counter, that is the number of different
 // identities that the answers show. With one, it waits until as many effects as expected are counted, and then a little
 // longer, so that a second effect that arrives late is counted too.
 func (r *Run) Effects(expected int, answers ...Shown) (int, error) {
@@ -69,6 +69,10 @@ func (r *Run) Effects(expected int, answers ...Shown) (int, error) {
 		count, err := r.suite.Count.Count(r.ctx)
 		if err != nil {
 			return 0, err
+		}
+		if count < r.base {
+			return 0, fmt.Errorf("the count fell from %d to %d, so it does not show what the case has done. A target that keeps "+
+				"effects in memory loses them when it restarts; let count.get read what outlives it", r.base, count)
 		}
 		if n = int(count - r.base); n > expected {
 			return n, nil

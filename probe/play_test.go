@@ -1,6 +1,7 @@
 package probe_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -103,5 +104,31 @@ func TestCasesEndThemselves(t *testing.T) {
 		if err != nil || report.Outcomes[0].Verdict != want {
 			t.Errorf("%v, %v, want %s", err, report.Outcomes, want)
 		}
+	}
+}
+
+// falling is a count of a target that loses its effects.
+type falling struct{ counts []int64 }
+
+func (f *falling) Count(context.Context) (int64, error) {
+	n := f.counts[0]
+	f.counts = f.counts[min(1, len(f.counts)-1):]
+	return n, nil
+}
+
+// A target that keeps what it creates in memory has fewer effects after a restart than before the case. That says
+// nothing of how often a request ran, so that no number of effects is reported. Seen to fail with "-4 effects, want 1"
+// without the comparison with base in Effects.
+func TestACountThatFallsIsNotANumberOfEffects(t *testing.T) {
+	s := spoken(probe.Limits{}, func(string) (string, error) { return "OK", nil })
+	s.Count = &falling{counts: []int64{5, 1}}
+	s.Cases = []probe.Case{{ID: "P01", Play: func(r *probe.Run) { r.WantEffects(1) }}}
+	report, err := probe.Play(t.Context(), s, probe.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, _ := report.Find("P01")
+	if o.Verdict != probe.Broken || !strings.Contains(o.Findings[0].Text, "the count fell from 5 to 1") {
+		t.Errorf("got %+v", o)
 	}
 }

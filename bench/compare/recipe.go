@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/retrysafe/retrysafe/bench/compare/orders"
 	"github.com/retrysafe/retrysafe/bench/loopback"
 	"github.com/retrysafe/retrysafe/probe"
 	"github.com/retrysafe/retrysafe/probe/wire"
@@ -26,7 +27,12 @@ func recipeOf(s subject, profile string, p *process) probe.Recipe {
 		},
 		Hooks: probe.Hooks{Restart: p.crash},
 	}
-	s.recipe(&r, profile)
+	if s.Kind == gateway { // through which the effects cannot always be asked for
+		r.Count = counted{p.api}
+	}
+	if s.recipe != nil {
+		s.recipe(&r, profile)
+	}
 	return r
 }
 
@@ -84,3 +90,9 @@ func (e effectsAt) Count(ctx context.Context) (int64, error) {
 	err = json.Unmarshal(text, &got)
 	return got.Effects, err
 }
+
+// counted counts the effects in their file.
+type counted struct{ api orders.API }
+
+// Count implements probe.Counter.
+func (c counted) Count(context.Context) (int64, error) { return c.api.Count() }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"os"
 	"path/filepath"
 
+	"github.com/retrysafe/retrysafe/bench/compare/orders"
 	"github.com/retrysafe/retrysafe/bench/loopback"
 )
 
@@ -15,11 +17,20 @@ type role struct {
 	profile string // of the probe
 	address string // host and port
 	dir     string // for its data
-	server  string // Restate's binary
+	server  string // what the subject's runner has installed
+	store   string // URL of the server that keeps the records, if there is one
 }
 
 // api is where the effects of a role are counted.
-func (r role) api() api { return api{effects: effects(filepath.Join(r.dir, "effects"))} }
+func (r role) api() orders.API { return orders.API{Effects: filepath.Join(r.dir, "effects")} }
+
+// environment tells a program its role: see orders.Program.
+func (r role) environment() []string {
+	return []string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + r.dir, "NODE_ENV=production", "ADDRESS=" + r.address,
+		"EFFECTS=" + r.api().Effects, "STORE=" + r.store, "DIR=" + r.dir, "PROFILE=" + r.profile,
+	}
+}
 
 // play serves until ctx ends.
 func (r role) play(ctx context.Context) error {
@@ -32,6 +43,8 @@ func (r role) play(ctx context.Context) error {
 		return r.playFiber(ctx)
 	case "restate":
 		return r.playRestate(ctx)
+	case "nginx", "haproxy":
+		return r.playGateway(ctx)
 	}
 	return fmt.Errorf("no peer %q is served by this program", r.name)
 }

@@ -8,20 +8,22 @@ import (
 	"github.com/gofiber/fiber/v3"
 	"github.com/gofiber/fiber/v3/middleware/adaptor"
 	"github.com/gofiber/fiber/v3/middleware/idempotency"
+
+	"github.com/retrysafe/retrysafe/bench/compare/orders"
 )
 
 // playFiber serves the API on fiber behind its idempotency middleware.
 func (r role) playFiber(ctx context.Context) error {
 	app := fiber.New()
-	app.Get("/effects", adaptor.HTTPHandlerFunc(r.api().tell("effects")))
+	app.Get("/effects", adaptor.HTTPHandlerFunc(r.api().Tell("effects")))
 	app.Use(func(c fiber.Ctx) error {
-		if !known(c.Get("Authorization")) {
+		if !orders.Known(c.Get("Authorization")) {
 			return fiber.ErrUnauthorized
 		}
 		return c.Next()
 	})
 	app.Use(idempotency.New(fiberConfig(r.profile)))
-	app.Use(adaptor.HTTPHandler(r.api().handler()))
+	app.Use(adaptor.HTTPHandler(r.api().Handler()))
 	return app.Listen(r.address, fiber.ListenConfig{
 		DisableStartupMessage: true, GracefulContext: ctx,
 		ShutdownTimeout: time.Second,

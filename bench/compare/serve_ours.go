@@ -37,9 +37,9 @@ func (r role) playMiddleware(ctx context.Context) error {
 	defer func() { _ = guard.Shutdown(context.WithoutCancel(ctx)) }()
 	options := httpsafe.Options{}
 	mux := http.NewServeMux()
-	mux.Handle("/", httpsafe.Middleware(guard, httpsafe.ScopeCredential(), options)(r.api().handler()))
+	mux.Handle("/", httpsafe.Middleware(guard, httpsafe.ScopeCredential(), options)(r.api().Handler()))
 	mux.Handle("GET "+proxy.PolicyPath, httpsafe.PolicyPage(options.Rules("/", guard.Policy())))
-	return serve(ctx, r.address, r.api().authenticated(mux))
+	return serve(ctx, r.address, r.api().Authenticated(mux))
 }
 
 // playProxy serves the proxy with the API behind it, as docs/getting-started-proxy.md sets it up.
@@ -50,7 +50,7 @@ func (r role) playProxy(ctx context.Context) error {
 	}
 	defer func() { _ = closeStore() }()
 	defer func() { _ = guard.Shutdown(context.WithoutCancel(ctx)) }()
-	upstream, end, err := loopback.Serve("", r.api().handler())
+	upstream, end, err := loopback.Serve("", r.api().Handler())
 	if err != nil {
 		return err
 	}
@@ -62,5 +62,5 @@ func (r role) playProxy(ctx context.Context) error {
 		return err
 	}
 	defer p.CloseIdleConnections()
-	return serve(ctx, r.address, r.api().authenticated(p))
+	return serve(ctx, r.address, r.api().Authenticated(p))
 }

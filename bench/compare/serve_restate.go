@@ -14,6 +14,7 @@ import (
 	sdk "github.com/restatedev/sdk-go"
 	"github.com/restatedev/sdk-go/server"
 
+	"github.com/retrysafe/retrysafe/bench/compare/orders"
 	"github.com/retrysafe/retrysafe/bench/loopback"
 	"github.com/retrysafe/retrysafe/bench/peers/restate"
 )
@@ -43,7 +44,7 @@ func (r role) playRestate(ctx context.Context) error {
 		return err
 	}
 	ingress := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: peer.Ingress})
-	return serve(ctx, r.address, r.api().authenticated(ingress))
+	return serve(ctx, r.address, r.api().Authenticated(ingress))
 }
 
 // handlersAddress is the same after a restart: Restate goes on with an invocation where it began.
@@ -60,31 +61,31 @@ func (r role) handlersAddress() (string, error) {
 }
 
 // restateHandlers is the API as handlers. What has an effect is done in Run, which journals its result.
-func restateHandlers(a api) (http.Handler, error) {
-	post := func(lines string, after time.Duration) func(sdk.Context, order) (created, error) {
-		return func(ctx sdk.Context, in order) (created, error) {
-			return sdk.Run(ctx, func(sdk.RunContext) (created, error) {
+func restateHandlers(a orders.API) (http.Handler, error) {
+	post := func(lines string, after time.Duration) func(sdk.Context, orders.Order) (orders.Created, error) {
+		return func(ctx sdk.Context, in orders.Order) (orders.Created, error) {
+			return sdk.Run(ctx, func(sdk.RunContext) (orders.Created, error) {
 				time.Sleep(after)
-				made, err := a.create(in)
+				made, err := a.Create(in)
 				made.Lines = lines
 				return made, err
 			})
 		}
 	}
-	fail := func(code sdk.Code, why string) func(sdk.Context, order) (created, error) {
-		return func(sdk.Context, order) (created, error) {
-			return created{}, sdk.ToTerminalError(errors.New(why), sdk.WithErrorCode(code))
+	fail := func(code sdk.Code, why string) func(sdk.Context, orders.Order) (orders.Created, error) {
+		return func(sdk.Context, orders.Order) (orders.Created, error) {
+			return orders.Created{}, sdk.ToTerminalError(errors.New(why), sdk.WithErrorCode(code))
 		}
 	}
 	list := func(sdk.Context, sdk.Void) (map[string]int64, error) {
-		n, err := a.effects.count()
+		n, err := a.Count()
 		return map[string]int64{"orders": n}, err
 	}
 	return server.NewRestate().WithLogger(slog.DiscardHandler, true).
 		Bind(sdk.NewService("orders").
 			Handler("create", sdk.NewServiceHandler(post("", 0))).
-			Handler("slow", sdk.NewServiceHandler(post("", slowness))).
-			Handler("large", sdk.NewServiceHandler(post(largeLines(), 0))).
+			Handler("slow", sdk.NewServiceHandler(post("", orders.Slowness))).
+			Handler("large", sdk.NewServiceHandler(post(orders.LargeLines(), 0))).
 			Handler("failing", sdk.NewServiceHandler(fail(http.StatusPaymentRequired, "no money"))).
 			Handler("broken", sdk.NewServiceHandler(fail(http.StatusInternalServerError, "broken"))).
 			Handler("list", sdk.NewServiceHandler(list))).

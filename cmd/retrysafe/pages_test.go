@@ -369,14 +369,14 @@ func hasTest(t *testing.T, folder, kind, pattern string) bool {
 }
 
 // A link of a Markdown file in the repository leads to a file or folder, and what follows # to a heading of it. The
-// notes of bench/compare are parts of pages in docs/compare.
+// notes in bench/compare/subjects are parts of pages in docs/compare.
 //
 // Seen to fail with "getting-starter-proxy.md" and with "choosing-a-store.md#costs" in README.md.
 func TestLinksOfThePagesExist(t *testing.T) {
 	var paths []string
 	err := filepath.WalkDir(repository, func(path string, entry fs.DirEntry, err error) error {
 		hidden := strings.HasPrefix(entry.Name(), ".") && path != repository
-		if entry.IsDir() && (hidden || slices.Contains([]string{"node_modules", "notes", "testdata"}, entry.Name())) {
+		if entry.IsDir() && (hidden || slices.Contains([]string{"node_modules", "subjects", "testdata"}, entry.Name())) {
 			return filepath.SkipDir
 		}
 		if filepath.Ext(path) == ".md" {

@@ -24,7 +24,7 @@ import (
 var files embed.FS
 
 // Install installs the pinned version and the program into dir.
-func Install(ctx context.Context, dir string) error { return npm.Install(ctx, dir, files) }
+func Install(ctx context.Context, dir string) error { return npm.InstallFiles(ctx, dir, files) }
 
 // Worker is the running program.
 type Worker struct {

@@ -54,7 +54,7 @@ disable-web-ui = true
 
 // Install fetches the pinned version into dir and returns the path of the server's binary.
 func Install(ctx context.Context, dir string) (string, error) {
-	if err := npm.Install(ctx, dir, files); err != nil {
+	if err := npm.InstallFiles(ctx, dir, files); err != nil {
 		return "", err
 	}
 	arch := map[string]string{"amd64": "x64", "arm64": "arm64"}[runtime.GOARCH]
