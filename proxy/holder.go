@@ -22,7 +22,7 @@ type holder struct {
 	http.ResponseWriter
 	admission *admission
 	request   http.Request // with the holder as its body, if it has one
-	body      io.Reader
+	body      io.ReadCloser
 	closed    atomic.Bool
 	duplex    bool // the answer may be written while the body still comes: HTTP/2
 	status    int  // of the answer; 0: none yet
@@ -109,11 +109,18 @@ func (h *holder) Read(p []byte) (int, error) {
 	return n, h.pause(&h.in, n, err)
 }
 
-// Close implements io.Closer: what comes of the body is not read any more. The server closes it when the handler has
-// returned. Its own Close waits for a Read, which may wait for the client, and an upstream that has not read everything may
-// have answered meanwhile: from Go 1.27 on, ReverseProxy calls Close before that answer has been sent.
+// Close implements io.Closer: what comes of the body is not read any more. The Transport calls it when the answer of an
+// upstream that has not read everything has ended, and from Go 1.27 on ReverseProxy calls it before that answer has been
+// sent. A Read may be waiting for the client then.
+//
+// With HTTP/2, closing the server's body ends that Read, and it has to end: with an upstream that speaks HTTP/2, too, the
+// answer does not end for the Transport before that. With HTTP/1 the server's Close would wait for the Read, so that the
+// server closes that body itself, when the handler has returned.
 func (h *holder) Close() error {
 	h.closed.Store(true)
+	if h.duplex {
+		return h.body.Close()
+	}
 	return nil
 }
 
