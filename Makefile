@@ -1,12 +1,13 @@
 # What one does in this repository. `make` alone lists it.
 .DEFAULT_GOAL := help
-.PHONY: help test test-core servers race drivers tidy soak mutate fuzz bench compare matrix clients lint fmt proto demo pictures licenses pack release test-newest clean languages install site
+.PHONY: help test test-core servers race drivers tidy soak mutate fuzz bench compare matrix clients judges lint fmt proto demo pictures licenses pack release test-newest clean languages install site
 
 ROOT     := github.com/retrysafe/retrysafe
 PACKAGES  = $(shell go list -m -f '{{.Path}}/...')
 MODULES   = $(shell go list -m -f '{{.Dir}}')
 LANGUAGES = $(shell grep -rl '^//go:build.*languages' --include='*_test.go' . | xargs -n 1 dirname | sort -u)
 SOAKED    = $(shell grep -rl '^func TestSoak' --include='*_test.go' . | xargs -n 1 dirname | sort -u)
+JUDGES   := $(ROOT)/integration/judges
 FUZZTIME ?= 60s
 SOAK     ?= 40
 BIN      := .bin
@@ -100,6 +101,10 @@ matrix: ## every fault on every store under every policy, into docs/proof-crash-
 clients: ## measure what well-known HTTP clients retry: the table of docs/clients.md (half a minute)
 	@go run ./integration/clients/survey
 
+judges: ## run test suites of other projects, into docs/proof-independent-suites.md (five minutes); CHECKOUTS=DIR has those of no registry
+	$(RELEASED) go test -vet=off -count=1 -v -timeout 60m -run '^TestSoakSuites$$' ./integration/judges \
+		-judges.write $(if $(CHECKOUTS),-judges.checkouts=$(abspath $(CHECKOUTS)))
+
 # All modules in one run, which reads what they share once.
 lint: $(LINTER) ## vet everything and run the linters (building them takes minutes, once)
 	$(RELEASED) $(LINTER) run $(addsuffix /...,$(MODULES))
@@ -117,6 +122,10 @@ proto: ## generate code from the .proto files of tests and examples (needs proto
 	cd internal/testing && PATH=$(CURDIR)/$(BIN):$$PATH protoc --go_out=. --go_opt=paths=source_relative shoppb/shop.proto
 	cd examples && PATH=$(CURDIR)/$(BIN):$$PATH protoc --go_out=. --go_opt=paths=source_relative --go-grpc_out=. --go-grpc_opt=paths=source_relative \
 		--connect-go_out=. --connect-go_opt=paths=source_relative internal/paymentspb/payments.proto
+	cd integration/judges && GOWORK=off go mod download -modfile=tools.mod connectrpc.com/conformance && PATH=$(CURDIR)/$(BIN):$$PATH protoc \
+		-I "$$(GOWORK=off go list -modfile=tools.mod -m -f '{{.Dir}}' connectrpc.com/conformance)/proto" -I /usr/include \
+		--go_out=. --go_opt=module=$(JUDGES) $(foreach f,config service server_compat,--go_opt=Mconnectrpc/conformance/v1/$f.proto=$(JUDGES)/conformancepb) \
+		$(foreach f,config service server_compat,connectrpc/conformance/v1/$f.proto)
 
 demo: ## watch one charge happen although twenty clients retry it
 	go run ./cmd/retrysafe demo

@@ -102,6 +102,9 @@ func (f *forwarder) rewrite(p *httputil.ProxyRequest) {
 	if a, ok := retrysafe.AttemptFrom(p.In.Context()); ok {
 		f.describeAttempt(p.Out, a)
 	}
+	if h, ok := p.In.Body.(*holder); ok && h.duplex {
+		p.Out.Body = h // whose Close says something, unlike that of what ReverseProxy of Go 1.26 puts around it
+	}
 	sendInOneWrite(p)
 }
 

@@ -89,6 +89,45 @@ func TestAnAnswerBeforeTheBodyArrives(t *testing.T) {
 	want(t, "status", res.StatusCode, http.StatusRequestEntityTooLarge)
 }
 
+// Over HTTP/2 the answer ends for the client when it ends at the upstream, although the client has not ended its
+// request: so a gRPC service ends a stream.
+//
+// Seen to fail to h2c with Close of holder not passed on to the request's body, and with Go 1.26 and rewrite leaving the
+// body as it was: the client waited in vain for the answer. Connect's conformance suite found it.
+func TestAnAnswerEndsBeforeTheRequest(t *testing.T) {
+	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+		http.NewResponseController(w).EnableFullDuplex()
+		line, _ := bufio.NewReader(r.Body).ReadString('\n')
+		w.Header().Set(http.TrailerPrefix+"Sum", "5")
+		io.WriteString(w, "echo "+line)
+	})
+	for _, scheme := range []string{"h2c", "http"} {
+		t.Run(scheme, func(t *testing.T) {
+			k := newKit(t, strings.Replace(up.URL, "http", scheme, 1), func(s *setup) {
+				s.server = func(server *httptest.Server) { server.EnableHTTP2 = true; server.StartTLS() }
+			})
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			body, write := io.Pipe()
+			defer write.Close()
+			go io.WriteString(write, "one\n")
+			r, _ := http.NewRequestWithContext(ctx, "POST", k.URL+"/", body)
+			r.Header.Set("X-Unread", "1")
+			res, err := k.client.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer res.Body.Close()
+			got, err := io.ReadAll(res.Body)
+			if err != nil || string(got) != "echo one\n" {
+				t.Errorf("got %q, %v", got, err)
+			}
+			want(t, "protocol", res.Proto, "HTTP/2.0")
+			want(t, "trailer", res.Trailer.Get("Sum"), "5")
+		})
+	}
+}
+
 // events answers with events, each after the client has seen the one before.
 func events(kind string, n int, next <-chan struct{}) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {

@@ -13,7 +13,7 @@ import (
 
 // private lists the folders of the modules that are not released, because they are used only in this repository.
 // Every other module of go.work is public.
-var private = []string{"bench", "examples", "integration", "internal/testing/crosscheck", "internal/release"}
+var private = []string{"bench", "examples", "integration", "integration/judges", "internal/testing/crosscheck", "internal/release"}
 
 // mod is a module of the repository.
 type mod struct {
