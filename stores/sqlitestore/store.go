@@ -96,8 +96,8 @@ func createPrivate(path string) error {
 // New returns a store in a database that the caller has opened, with any driver for SQLite, and closes after the
 // Store. The database must be a file, and may have tables of the caller: New adds its own, whose names begin with
 // "retrysafe_", and switches the file to WAL mode. The pool must allow for three connections, and the Store keeps up
-// to five of them. Begin the caller's transactions immediate (with modernc.org/sqlite: _txlock=immediate in the DSN),
-// and set a busy timeout.
+// to five of them; with fewer, reads may wait while the write-ahead log is copied into the file. Begin the caller's
+// transactions immediate (with modernc.org/sqlite: _txlock=immediate in the DSN), and set a busy timeout.
 //
 // It returns the errors of Open, but [ErrNotOurs] only if the file is not SQLite's.
 func New(db *sql.DB, o Options) (*Store, error) { return open(db, o, false) }
