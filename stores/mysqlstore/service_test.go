@@ -118,17 +118,16 @@ func (s *serviceStore) Claim(ctx context.Context, p retrysafe.ClaimParams) (_ re
 		return retrysafe.Claim{}, err
 	}
 	var c claimed
-	for again := true; again; again = c.heldUp() { // on a busy machine a second may be too short for many claims at once
-		if c, err = callClaim(ctx, s.service, s.database, p.Key.Scope, p.Key.ID, string(p.Fingerprint), options); err != nil {
-			return retrysafe.Claim{}, storeError(ctx, err)
-		}
-		if c.verdict == "mismatch" {
+	// On a busy machine a second may be too short for many claims at once, and 16 tries of the procedure too few.
+	for again := true; again; again = c.heldUp() || errorNumber(err) == deadlock {
+		c, err = callClaim(ctx, s.service, s.database, p.Key.Scope, p.Key.ID, string(p.Fingerprint), options)
+		if err == nil && c.verdict == "mismatch" {
 			c, err = scanClaim(s.tables.QueryRowContext(ctx, inDatabase("CALL {{claim_record}} (?, ?, ?, ?, TRUE)", s.database),
 				[]byte(p.Key.Scope), []byte(p.Key.ID), []byte(p.Fingerprint), options))
-			if err != nil {
-				return retrysafe.Claim{}, storeError(ctx, err)
-			}
 		}
+	}
+	if err != nil {
+		return retrysafe.Claim{}, storeError(ctx, err)
 	}
 	r := retrysafe.Record{
 		Key: p.Key, Fingerprint: retrysafe.Fingerprint(c.fingerprint),
