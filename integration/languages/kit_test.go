@@ -243,6 +243,7 @@ func (s *shop) send(to *servers.Service, customer string, amount int, header ...
 	for i := 0; i+1 < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
+	r.Close = true // servers close idle connections after seconds, and a request that comes then is not sent again
 	response, err := http.DefaultClient.Do(r)
 	if err != nil {
 		return answer{body: err.Error()}
