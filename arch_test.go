@@ -1,6 +1,7 @@
 package retrysafe_test
 
 import (
+	"encoding/json"
 	"go/ast"
 	"go/doc"
 	"go/parser"
@@ -405,6 +406,33 @@ func typesOf(fields *ast.FieldList) (all []string) {
 		all = append(all, types.ExprString(field.Type))
 	}
 	return all
+}
+
+// Lock files of npm pin every version by its hash, and say nothing of where it was downloaded. Seen to fail with a
+// "resolved" line in one of them.
+func TestLockFilesPinVersionsAndNameNoHost(t *testing.T) {
+	n := 0
+	err := walk(func(name string) error {
+		if filepath.Base(name) != "package-lock.json" {
+			return nil
+		}
+		n++
+		var lock struct {
+			Packages map[string]struct{ Version, Integrity, Resolved string }
+		}
+		if err := json.Unmarshal([]byte(read(t, name)), &lock); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		for dependency, p := range lock.Packages {
+			if dependency != "" && (p.Version == "" || p.Integrity == "" || p.Resolved != "") {
+				t.Errorf("%s: %s is not pinned, or has an address", name, dependency)
+			}
+		}
+		return nil
+	})
+	if err != nil || n < 20 {
+		t.Fatalf("%d lock files, %v", n, err)
+	}
 }
 
 // Caddy finds the modules of a program in no other way.
