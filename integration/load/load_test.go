@@ -21,9 +21,9 @@ import (
 const (
 	retention = 20 * time.Second
 	patience  = time.Minute
-	// judged is the length of a run from which on its middle third begins after the first records were swept, so that
-	// what it takes can be compared with the last third.
-	judged = 100 * time.Second
+	// judged is the length of a run from which on its thirds can be compared: the middle one begins long after the first
+	// records were swept, and each has several hot keys.
+	judged = 4 * time.Minute
 )
 
 // TestSoakMixedTraffic is the traffic of this package. In make test it takes three seconds, with 200 waiters for a hot
@@ -31,6 +31,11 @@ const (
 //
 // A key has at most one effect, each answer is the one that the API gave to it, slow clients are cut off, and once the
 // traffic has ended the process holds what it held before. If the run takes judged or more, flat compares its thirds.
+//
+// Seen to fail with effects counted twice in ServeHTTP, and with "guarded: false" in the configuration. In a run of
+// 105 seconds, seen to fail with connections that leavesInAnswer opened and left open under "header_timeout: 10m"
+// (goroutines and descriptors, in flat and in untilBack), and with records that are kept for a day, which no sweep
+// removes (records, and the table of SQLite).
 func TestSoakMixedTraffic(t *testing.T) {
 	long := soak.Times(t, 3*time.Second)
 	waiters := min(soak.Times(t, 200), 10_000)
@@ -66,7 +71,9 @@ func run(t *testing.T, s store, long time.Duration, waiters int) storeRun {
 	configure(t, config, a.URL, long, 0)
 	start := func(url string, more ...string) *servers.Service {
 		return servers.StartService(t, "retrysafe", func(port string) []string {
-			return append([]string{program, "proxy", "--config=" + config, "--listen=127.0.0.1:" + port, "--store=" + url}, more...)
+			return append([]string{
+				program, "proxy", "--config=" + config, "--listen=127.0.0.1:" + port, "--store=" + url,
+			}, more...)
 		})
 	}
 	lives := start(url, "--admin=127.0.0.1:0", "--metrics")

@@ -41,7 +41,7 @@ func quantities() []quantity {
 		{"memory, MiB", func(s sample) int64 { return s.Memory }, 16 << 20, 1 << 20},
 		{"goroutines", func(s sample) int64 { return s.Goroutines }, 50, 1},
 		{"descriptors", func(s sample) int64 { return s.Descriptors }, 50, 1},
-		{"records", func(s sample) int64 { return s.Records }, 500, 1},
+		{"records", func(s sample) int64 { return s.Records }, 200, 1},
 		{"table, MiB", func(s sample) int64 { return s.Bytes }, 2 << 20, 1 << 20},
 	}
 }

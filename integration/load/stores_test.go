@@ -24,7 +24,9 @@ type store struct {
 	open func(t *testing.T, program string) (url string, size func() (records, bytes int64, err error))
 }
 
-func stores() []store { return []store{{"SQLite", false, openSQLite}, {"PostgreSQL", true, openPostgres}} }
+func stores() []store {
+	return []store{{"SQLite", false, openSQLite}, {"PostgreSQL", true, openPostgres}}
+}
 
 func openSQLite(t *testing.T, _ string) (string, func() (int64, int64, error)) {
 	file := filepath.Join(t.TempDir(), "keys.db")

@@ -38,12 +38,12 @@ type crowd struct {
 
 // Counts is what clients and the harness have done.
 type Counts struct {
-	Keys, Answers, Unknown, Refused    atomic.Int64
-	LeftInRequest, LeftInAnswer        atomic.Int64
-	HotKeys, HotAnswers, Large         atomic.Int64
-	Slowloris, Stalled, GiantHeaders   atomic.Int64
-	Reloads, Kills                     atomic.Int64
-	SlowestCut, MostHeaderBytes        atomic.Int64
+	Keys, Answers, Unknown, Refused  atomic.Int64
+	LeftInRequest, LeftInAnswer      atomic.Int64
+	HotKeys, HotAnswers, Large       atomic.Int64
+	Slowloris, Stalled, GiantHeaders atomic.Int64
+	Reloads, Kills                   atomic.Int64
+	SlowestCut, MostHeaderBytes      atomic.Int64
 }
 
 // hotRounds lets the runs have their hot keys one after the other: the connections of ten thousand clients are half
@@ -171,8 +171,8 @@ func (c *crowd) raw(proxy int, f func(net.Conn) error) error {
 func (c *crowd) leavesInRequest() {
 	key, body := c.key(), `{"amount":1}`
 	_ = c.raw(c.proxyOf(key), func(conn net.Conn) error {
-		_, err := fmt.Fprintf(conn, "POST /orders HTTP/1.1\r\nHost: 127.0.0.1\r\nIdempotency-Key: %s\r\nContent-Length: %d\r\n\r\n%s",
-			key, len(body), body[:1+mathrand.IntN(len(body))])
+		_, err := fmt.Fprintf(conn, "POST /orders HTTP/1.1\r\nHost: 127.0.0.1\r\nIdempotency-Key: %s\r\n"+
+			"Content-Length: %d\r\n\r\n%s", key, len(body), body[:1+mathrand.IntN(len(body))])
 		return err
 	})
 	c.LeftInRequest.Add(1)
@@ -268,8 +268,8 @@ func (c *crowd) slowloris() {
 // stalled announces a body, and sends a part of it.
 func (c *crowd) stalled() {
 	c.cutOff("a stalled upload", &c.Stalled, func(conn net.Conn) error {
-		_, _ = fmt.Fprintf(conn, "POST /orders HTTP/1.1\r\nHost: x\r\nIdempotency-Key: %s\r\nContent-Length: 1048576\r\n\r\n%s",
-			rand.Text(), strings.Repeat("x", 20_000))
+		_, _ = fmt.Fprintf(conn, "POST /orders HTTP/1.1\r\nHost: x\r\nIdempotency-Key: %s\r\n"+
+			"Content-Length: 1048576\r\n\r\n%s", rand.Text(), strings.Repeat("x", 20_000))
 		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
 		if err == nil && answer.StatusCode != http.StatusRequestTimeout {
 			c.Errorf("a stalled upload is answered %d", answer.StatusCode)
