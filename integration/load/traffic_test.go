@@ -12,7 +12,6 @@ import (
 	mathrand "math/rand/v2"
 	"net"
 	"net/http"
-	"net/http/httptrace"
 	"os"
 	"strconv"
 	"strings"
@@ -72,8 +71,8 @@ func rest(ctx context.Context, d time.Duration) bool {
 }
 
 // request is a request with a key.
-func (c *crowd) request(ctx context.Context, proxy int, key, body string, size int) *http.Request {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.proxies[proxy]+"/orders", strings.NewReader(body))
+func (c *crowd) request(proxy int, key, body string, size int) *http.Request {
+	r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, c.proxies[proxy]+"/orders", strings.NewReader(body))
 	if err != nil {
 		c.Error(err)
 	}
@@ -83,8 +82,8 @@ func (c *crowd) request(ctx context.Context, proxy int, key, body string, size i
 }
 
 // send sends a request, and returns the status and the whole answer.
-func (c *crowd) send(client *http.Client, r *http.Request) (int, string, error) {
-	answer, err := client.Do(r)
+func (c *crowd) send(r *http.Request) (int, string, error) {
+	answer, err := c.client.Do(r)
 	if err != nil {
 		return 0, "", err
 	}
@@ -99,7 +98,7 @@ func (c *crowd) ask(key, body string, size int) {
 	var text string
 	var err error
 	for began := time.Now(); time.Since(began) < limit; time.Sleep(20 * time.Millisecond) {
-		code, text, err = c.send(c.client, c.request(context.Background(), c.proxyOf(key), key, body, size))
+		code, text, err = c.send(c.request(c.proxyOf(key), key, body, size))
 		switch {
 		case err != nil: // the process was killed
 		case code == http.StatusCreated:
@@ -182,7 +181,7 @@ func (c *crowd) leavesInRequest() {
 // leavesInAnswer leaves when it has read some of the answer, and comes again.
 func (c *crowd) leavesInAnswer() {
 	key, body := c.key(), `{"amount":1}`
-	if answer, err := c.client.Do(c.request(context.Background(), c.proxyOf(key), key, body, 256<<10)); err == nil {
+	if answer, err := c.client.Do(c.request(c.proxyOf(key), key, body, 256<<10)); err == nil {
 		_, _ = io.CopyN(io.Discard, answer.Body, 1000)
 		answer.Body.Close()
 		c.LeftInAnswer.Add(1)
@@ -190,42 +189,59 @@ func (c *crowd) leavesInAnswer() {
 	c.ask(key, body, 256<<10)
 }
 
-// hot has all waiters wait for one key at the process that lives, and then lets the API answer.
+// hot has all waiters wait for one key at the process that lives, and then lets the API answer. A waiter is a connection
+// and not a goroutine: under the race detector a process can have only 8,128 of these.
 func (c *crowd) hot() {
 	hotRounds.Lock()
 	defer hotRounds.Unlock()
 	key := c.key()
 	release := c.api.hold(key)
 	defer release()
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}
-	var sent, answered atomic.Int64
-	trace := &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) {
-		if sent.Add(1) == int64(c.waiters) {
-			release()
+	waiting := make([]net.Conn, 0, c.waiters)
+	defer func() {
+		for _, conn := range waiting {
+			conn.Close()
 		}
-	}}
-	dials := make(chan struct{}, 200) // fewer at once than wait to be accepted
-	var all sync.WaitGroup
+	}()
 	for range c.waiters {
-		dials <- struct{}{}
-		all.Go(func() {
-			time.AfterFunc(20*time.Millisecond, func() { <-dials })
-			r := c.request(httptrace.WithClientTrace(context.Background(), trace), 0, key, `{}`, 0)
-			code, text, err := c.send(client, r)
-			if err == nil && code == http.StatusCreated {
-				answered.Add(1)
-				err = c.api.gave(key, text)
-			}
-			if err != nil {
-				c.Errorf("a waiter for the hot key: %v", err)
-			} else if code != http.StatusCreated {
-				c.Errorf("a waiter for the hot key: %d %.300s", code, text)
-			}
-		})
+		conn, err := net.Dial("tcp", strings.TrimPrefix(c.proxies[0], "http://"))
+		if err != nil {
+			c.Errorf("a waiter for a hot key: %v", err)
+			return
+		}
+		waiting = append(waiting, conn)
+		_, err = fmt.Fprintf(conn, "POST /orders HTTP/1.1\r\nHost: 127.0.0.1\r\nIdempotency-Key: %s\r\n"+
+			"Connection: close\r\nContent-Length: 2\r\n\r\n{}", key)
+		if err != nil {
+			c.Errorf("a waiter for a hot key: %v", err)
+		}
 	}
-	all.Wait()
+	release()
+	for _, conn := range waiting {
+		if err := c.isAnswered(conn, key); err != nil {
+			c.Errorf("a waiter for a hot key: %v", err)
+			continue
+		}
+		c.HotAnswers.Add(1)
+	}
 	c.HotKeys.Add(1)
-	c.HotAnswers.Add(answered.Load())
+}
+
+// isAnswered returns nil if the answer that a connection waits for is that of the API.
+func (c *crowd) isAnswered(conn net.Conn, key string) error {
+	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+		return err
+	}
+	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err == nil && answer.StatusCode != http.StatusCreated {
+		err = fmt.Errorf("%d %.300s", answer.StatusCode, text)
+	}
+	return errors.Join(err, c.api.gave(key, string(text)))
 }
 
 // cutOff notes how long the process that lives has served a slow client. An error says that it was not cut off.
