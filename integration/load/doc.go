@@ -8,7 +8,7 @@
 //
 // results.json has the samples of a run, and docs/proof-load.md and docs/pictures/load-*.svg show them:
 //
-//	RETRYSAFE_SOAK=160 go test -v -timeout 24h -run TestSoakMixedTraffic ./integration/load -load.write
+//	RETRYSAFE_SOAK=240 go test -v -timeout 24h -run TestSoakMixedTraffic ./integration/load -load.write
 //
 // writes all three, after eight minutes.
 package load

@@ -26,8 +26,8 @@ const (
 	judged = 4 * time.Minute
 )
 
-// TestSoakMixedTraffic is the traffic of this package. In make test it takes three seconds, with 200 waiters for a hot
-// key; an hour is RETRYSAFE_SOAK=1200, and from RETRYSAFE_SOAK=50 on there are 10,000 waiters.
+// TestSoakMixedTraffic is the traffic of this package. In make test it takes two seconds, with 200 waiters for a hot
+// key; an hour is RETRYSAFE_SOAK=1800, and from RETRYSAFE_SOAK=50 on there are 10,000 waiters.
 //
 // A key has at most one effect, each answer is the one that the API gave to it, slow clients are cut off, and once the
 // traffic has ended the process holds what it held before. If the run takes judged or more, flat compares its thirds.
@@ -37,7 +37,7 @@ const (
 // (goroutines and descriptors, in flat and in untilBack), and with records that are kept for a day, which no sweep
 // removes (records, and the table of SQLite).
 func TestSoakMixedTraffic(t *testing.T) {
-	long := soak.Times(t, 3*time.Second)
+	long := soak.Times(t, 2*time.Second)
 	waiters := min(soak.Times(t, 200), 10_000)
 	var mu sync.Mutex
 	got := results{Seconds: int(long.Seconds()), Waiters: waiters}
@@ -160,7 +160,7 @@ limits:
   header_timeout: %[2]v
   body_timeout: %[2]v
 defaults: {retention: {replay: %[3]v}, lease: %[5]v, in_flight: 'wait:%[4]v'}
-`, api, min(5*time.Second, long/4), retention, patience, min(5*time.Second, long))
+`, api, min(5*time.Second, long/2), retention, patience, min(5*time.Second, long))
 	if i%2 == 1 {
 		text += "routes: {POST /other: {required: true}}\n"
 	}
