@@ -86,6 +86,10 @@ func goals() []goal {
 			19, "memory: clients that wait, and the bytes of a key on disk", memoryGoal,
 			"the two buffers of 4 KiB and the stack of 8 KiB that net/http has for a connection; a waiter's stack has 16 KiB",
 		},
-		{20, "a proxy that is killed and started again, a million records", restartGoal, ""},
+		{
+			20, "a proxy that is killed and started again, a million records", restartGoal,
+			"SQLite, 2 ms: a process that lives for a second seldom copies all of its write-ahead log into the file, and a " +
+				"start reads that log: 3 of 25 took about a second, the others 0.06 to 0.3 s",
+		},
 	}
 }
