@@ -57,7 +57,7 @@ drivers: # end-to-end tests
 	@all=$$(go list $(PACKAGES)) && $(RELEASED) go test $(AT_A_TIME) -parallel 4 -vet=off -count=1 -timeout 40m $(TESTFLAGS) \
 		$$(echo "$$all" | grep -E '$(DRIVERS)' | $(SORTED))
 
-tidy: ## check that every module is tidy, and that go doc changes no file; that users can build them is a test of internal/release
+tidy: ## check that every module is tidy, and that go doc changes no file; that users can build them is a long test of internal/release
 	@before=$$(cksum <go.work.sum); go list -m all >/dev/null; [ "$$before" = "$$(cksum <go.work.sum)" ] || \
 		{ echo "go.work.sum did not fit the modules: go commands have rewritten it, commit it"; exit 1; }
 	@printf '%s\n' $(MODULES) | GOWORK=off xargs -P 4 -I{} sh -c 'cd {} && go mod tidy -diff || { echo "in {}: run go mod tidy there"; exit 1; }'

@@ -1,5 +1,5 @@
 // Package judges runs test suites that other projects publish against this one: the middleware, the interceptors and
-// the proxy are judged by rules that somebody else wrote.
+// the proxy are judged by rules of other authors.
 //
 // A suite that tests what the middleware and the proxy pass on runs twice in one test: directly, and through this
 // project. What fails both ways is no fault of this project's, and only what fails in one of them counts. Each
