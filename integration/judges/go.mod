@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	connectrpc.com/connect v1.21.1
+	github.com/goccy/go-yaml v1.19.2
 	github.com/retrysafe/retrysafe v0.0.0
 	github.com/retrysafe/retrysafe/connectsafe v0.0.0
 	github.com/retrysafe/retrysafe/grpcsafe v0.0.0
