@@ -1,11 +1,7 @@
 package httpsafe
 
 import (
-	"bytes"
-	_ "embed"
 	"encoding/json"
-	"fmt"
-	"html/template"
 	"net/http"
 	"slices"
 	"strconv"
@@ -26,11 +22,7 @@ func PolicyPage(routes ...Rules) http.Handler {
 	if err != nil { // strings, numbers and booleans only
 		panic(err)
 	}
-	var asHTML bytes.Buffer
-	if err := newPolicyTemplate().Execute(&asHTML, page); err != nil {
-		panic(err)
-	}
-	return &policyHandler{json: append(asJSON, '\n'), html: asHTML.Bytes()}
+	return &policyHandler{json: append(asJSON, '\n'), html: page.html()}
 }
 
 type policyPage struct {
@@ -65,38 +57,6 @@ func runbook(s Slug) string {
 		return "https://github.com/retrysafe/retrysafe/blob/main/docs/outcome-unknown.md"
 	}
 	return ""
-}
-
-//go:embed policypage.html
-var policyTemplate string
-
-func newPolicyTemplate() *template.Template {
-	words := template.FuncMap{"duration": durationInWords, "size": sizeInWords}
-	return template.Must(template.New("policy").Funcs(words).Parse(policyTemplate))
-}
-
-// unit is a unit of time or size. It is used for amounts of at least least.
-type unit struct {
-	size, least int64
-	name        string
-}
-
-func durationInWords(seconds int64) string {
-	return inUnits(seconds, unit{86400, 2 * 86400, "d"}, unit{3600, 3600, "h"}, unit{60, 60, "min"}, unit{1, 0, "s"})
-}
-
-func sizeInWords(bytes int64) string {
-	return inUnits(bytes, unit{1 << 20, 1 << 20, "MiB"}, unit{1 << 10, 1 << 10, "KiB"}, unit{1, 0, "bytes"})
-}
-
-// inUnits writes n in the first unit that divides it.
-func inUnits(n int64, units ...unit) string {
-	for _, u := range units {
-		if n >= u.least && n%u.size == 0 {
-			return fmt.Sprint(n/u.size, " ", u.name)
-		}
-	}
-	return fmt.Sprint(n)
 }
 
 type policyHandler struct{ json, html []byte }
