@@ -188,8 +188,9 @@ func TestRootModuleUsesTheStandardLibraryOnly(t *testing.T) {
 }
 
 // A template may call any method of any value, so the linker keeps all methods of all types in a program that reaches one:
-// a program with httpsafe and the client of DynamoDB would be 1.4 times as large. Seen to fail with html/template imported by
-// httpsafe.
+// a program with httpsafe and the client of DynamoDB would be 1.4 times as large.
+//
+// Seen to fail with html/template imported by httpsafe.
 func TestRootModuleUsesNoTemplates(t *testing.T) {
 	leaves := leafModules(t)
 	for _, file := range goFiles(t) {

@@ -26,7 +26,8 @@ func (p policyPage) html() []byte {
 	}
 	b.WriteString("\n<h2>Problems</h2>\n")
 	for _, one := range p.Problems {
-		fmt.Fprintf(b, "\n<section id=\"%s\">\n<h3>%s</h3>\n<p>%s</p>\n", escape(one.Slug), escape(one.Title), escape(one.Detail))
+		fmt.Fprintf(b, "\n<section id=\"%s\">\n<h3>%s</h3>\n<p>%s</p>\n",
+			escape(one.Slug), escape(one.Title), escape(one.Detail))
 		writeTable(b, one.rows())
 		b.WriteString("</section>\n")
 	}

@@ -34,7 +34,10 @@ func idemkit() suite {
 		id: "idemkit", name: "idemkit's scenarios", license: "Apache-2.0",
 		source: "https://github.com/idemkit/idemkit", checkout: "idemkit",
 		version: func(*testing.T) string { return idemkitCommit },
-		ways:    []way{{name: "the middleware, queuesafe and Do", run: func(t *testing.T, _ bool) outcome { return runIdemkit(t) }}},
+		ways: []way{{
+			name: "the middleware, queuesafe and Do",
+			run:  func(t *testing.T, _ bool) outcome { return runIdemkit(t) },
+		}},
 		reasons: []reason{
 			{
 				".*", "5xx-not-cached-by-default",
@@ -43,8 +46,8 @@ func idemkit() suite {
 			},
 			{
 				".*", "crash-recovery-lease-expiry",
-				"The process may have died after the effect: by default (`Refuse`) the retry learns that the outcome is unknown, and " +
-					"the handler does not run. The policies `Rerun`, `RerunTx` and `Reconcile` run it.",
+				"The process may have died after the effect: by default (`Refuse`) the retry learns that the outcome is unknown, " +
+					"and the handler does not run. The policies `Rerun`, `RerunTx` and `Reconcile` run it.",
 			},
 			{
 				".*", "corrupt-record-treated-as-absent",
@@ -52,8 +55,8 @@ func idemkit() suite {
 			},
 			{
 				".*", "body-size-exceeded-bypass",
-				"The work has run, although its answer is not kept: the retry gets the status without the body, and the work does " +
-					"not run again.",
+				"The work has run, although its answer is not kept: the retry gets the status without the body, and the work " +
+					"does not run again.",
 			},
 			{
 				".*", "in-flight-wait-timeout",
@@ -61,8 +64,8 @@ func idemkit() suite {
 			},
 			{
 				".*", "queue-lease-shorter-than-visibility",
-				"There is nothing to misconfigure: the broker is asked to leave a message for longer while its handler runs, and a " +
-					"redelivery finds the key in flight.",
+				"There is nothing to misconfigure: the broker is asked to leave a message for longer while its handler runs, and " +
+					"a redelivery finds the key in flight.",
 			},
 			{
 				".*", "queue-result-bearing-replay",
@@ -70,15 +73,18 @@ func idemkit() suite {
 			},
 			{
 				".*", "tool-crash-recovery",
-				"An error without a mark may come after the effect: under the default policy it is stored and replayed. `Retryable` " +
-					"says that nothing has happened, and frees the key.",
+				"An error without a mark may come after the effect: under the default policy it is stored and replayed. " +
+					"`Retryable` says that nothing has happened, and frees the key.",
 			},
 			{
 				".*", "tool-unserializable-result-fails-closed",
-				"The caller for whom the work ran gets its value, without an error. A retry gets the error, and the work does not " +
-					"run again.",
+				"The caller for whom the work ran gets its value, without an error. A retry gets the error, and the work " +
+					"does not run again.",
 			},
-			{".*", "tool-pickle-opt-in-warns", "Values are saved as JSON, which runs no code when it is read. There is no other codec."},
+			{
+				".*", "tool-pickle-opt-in-warns",
+				"Values are saved as JSON, which runs no code when it is read. There is no other codec.",
+			},
 		},
 	}
 }
@@ -425,7 +431,8 @@ var playScenario = map[string]func() string{
 		first := c.call(args{"x": "v"}, "x")
 		c.fails = nil
 		second := c.call(args{"x": "v"}, "x")
-		return wrongUnless(first != nil && second == nil && c.runs.Load() == 2, "%d runs, %v, %v", c.runs.Load(), first, second)
+		return wrongUnless(first != nil && second == nil && c.runs.Load() == 2,
+			"%d runs, %v, %v", c.runs.Load(), first, second)
 	},
 	"tool-unserializable-result-fails-closed": func() string {
 		c := newTool()
@@ -455,7 +462,8 @@ type queue struct {
 
 func newQueue(p retrysafe.Policy) *queue {
 	q := &queue{store: retrysafetest.NewStore(), message: queuesafe.Message{ID: "Q", Source: "queue"}}
-	q.consumer = queuesafe.New(retrysafe.New(q.store, retrysafe.Options{Policy: p}), "consumer", queuesafe.Options{MaxAttempts: 3})
+	guard := retrysafe.New(q.store, retrysafe.Options{Policy: p})
+	q.consumer = queuesafe.New(guard, "consumer", queuesafe.Options{MaxAttempts: 3})
 	return q
 }
 
