@@ -187,8 +187,8 @@ func TestRootModuleUsesTheStandardLibraryOnly(t *testing.T) {
 	}
 }
 
-// A template may call any method of any value, so the linker keeps all methods of all types in a program that reaches one:
-// a program with httpsafe and the client of DynamoDB would be 1.4 times as large.
+// A template may call any method of any value, so the linker keeps all methods of all types in a program that reaches
+// one: a program with httpsafe and the client of a cloud's database would be 1.4 times as large.
 //
 // Seen to fail with html/template imported by httpsafe.
 func TestRootModuleUsesNoTemplates(t *testing.T) {
