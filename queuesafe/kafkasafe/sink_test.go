@@ -148,7 +148,7 @@ func TestSinkEndsWithItsContext(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second) // the other record is sent meanwhile
 	defer cancel()
 	var answers []error
 	ended := make(chan struct{})

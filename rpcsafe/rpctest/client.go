@@ -278,8 +278,8 @@ func childKeys(k *kit) {
 }
 
 func attemptTimeout(k *kit) {
-	calls := make(chan Call, 2)
-	o := client.Options{AttemptTimeout: 300 * time.Millisecond, Backoff: time.Millisecond}
+	calls := make(chan Call, 100) // on a busy machine there are more than two
+	o := client.Options{AttemptTimeout: 500 * time.Millisecond, Backoff: time.Millisecond}
 	send := k.serve(k.T, Server{Client: &rpcsafe.ClientOptions{Options: o}, Handle: func(ctx context.Context,
 		c Call,
 	) rpcsafe.Reply {
@@ -290,7 +290,7 @@ func attemptTimeout(k *kit) {
 		return works
 	}})
 	_, err := send(k.Context(), Call{Method: "Create", Request: new(shoppb.CreateRequest)})
-	if err != nil || len(calls) != 2 {
+	if err != nil || len(calls) < 2 {
 		k.Fatalf("%v after %d calls", err, len(calls))
 	}
 	if one, two := <-calls, <-calls; !slices.Equal(one.Metadata[keyHeader], two.Metadata[keyHeader]) {

@@ -110,7 +110,7 @@ func (h *honestClient) post() {
 			h.slowest = max(h.slowest, time.Since(began))
 			time.Sleep(50 * time.Millisecond)
 			return
-		case got.StatusCode != 503 && got.StatusCode != 409 || time.Since(began) > time.Minute: // 409: the claim is being undone
+		case got.StatusCode != 503 && got.StatusCode != 409 || time.Since(began) > 3*time.Minute: // 409: the claim is being undone
 			h.t.Fatalf("the honest client got %d after %v: %s", got.StatusCode, time.Since(began), got.Text)
 		}
 		h.later++
