@@ -85,7 +85,7 @@ func TestAnAnswerBeforeTheBodyArrives(t *testing.T) {
 }
 
 // Over HTTP/1 an answer, with its trailers, arrives whole although it has begun before the request's end, as that of a
-// gRPC-Web service may. On an observed route, too.
+// service that streams may. On an observed route, too.
 //
 // Seen to fail without EnableFullDuplex: net/http read the body itself, beside the Transport, before it passed the answer
 // on, which the client had to see first.
