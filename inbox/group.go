@@ -76,6 +76,9 @@ func (g *group) next() []*entry {
 	}
 	all := g.waiting[:n:n]
 	g.waiting = g.waiting[n:]
+	if len(g.waiting) == 0 {
+		g.waiting = nil // which would keep the bodies of a burst in memory until so many requests have come again
+	}
 	if n == 0 {
 		g.writers--
 	}

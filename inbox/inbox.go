@@ -69,6 +69,12 @@ type Options struct {
 	// MaxSchedule is how far ahead DeliverAtHeader may lie. Default: such requests are refused.
 	MaxSchedule time.Duration
 
+	// Space is called before a request is saved, which is refused with 503 if it returns an error that is
+	// [retrysafe.ErrStoreFull]. It is the method CheckSpace of the sqlitestore.Store in whose file the inbox is: requests
+	// that wait could otherwise take the space that their own keys need, and none would be delivered. Default: nothing is
+	// called.
+	Space func(ctx context.Context) error
+
 	// Circuit is shared by inboxes whose requests go to the same service: while that cannot be reached, one request at a
 	// time of all of them tries it. Default: the inbox has its own.
 	Circuit *outbox.Circuit
@@ -81,7 +87,7 @@ const DeliverAtHeader = "Retrysafe-Deliver-At"
 
 // Situations in which an Inbox refuses a request. Nothing is saved then.
 const (
-	// Full: as many requests wait as Options.MaxWaiting or Options.MaxBytes admit.
+	// Full: as many requests wait as Options.MaxWaiting or Options.MaxBytes admit, or there is no Options.Space.
 	Full httpsafe.Slug = "inbox-full"
 	// CallerFull: as many requests of the caller wait as Options.MaxPerCaller admits.
 	CallerFull httpsafe.Slug = "inbox-caller-full"
@@ -281,6 +287,14 @@ func (c *counts) add(e outbox.Entry) {
 
 // refuse refuses a request for which there is no room.
 func (in *Inbox) refuse(ctx context.Context, e outbox.Entry) error {
+	if in.o.Space != nil {
+		switch err := in.o.Space(ctx); {
+		case errors.Is(err, retrysafe.ErrStoreFull):
+			return problem(Full)
+		case err != nil:
+			return err
+		}
+	}
 	if err := in.firstCount(ctx); err != nil {
 		return err
 	}

@@ -99,11 +99,13 @@ func (f *forwarder) rewrite(p *httputil.ProxyRequest) {
 	if len(p.Out.Trailer) > 0 && p.Out.Body != nil {
 		p.Out.ContentLength = -1
 	}
-	if a, ok := retrysafe.AttemptFrom(p.In.Context()); ok {
+	a, isAttempt := retrysafe.AttemptFrom(p.In.Context())
+	if isAttempt {
 		f.describeAttempt(p.Out, a)
 	}
-	if h, ok := p.In.Body.(*holder); ok && h.duplex {
-		p.Out.Body = h // whose Close says something, unlike that of what ReverseProxy of Go 1.26 puts around it
+	if _, ok := p.In.Body.(*holder); p.In.ProtoMajor > 1 && p.Out.Body != nil && (ok || !isAttempt) {
+		// A holder, or what observes one. Its Close says something, unlike that of what ReverseProxy of Go 1.26 puts around it.
+		p.Out.Body = p.In.Body
 	}
 	sendInOneWrite(p)
 }

@@ -40,6 +40,7 @@ type holder struct {
 	mu        sync.Mutex
 	in, out   transfer
 	read      bool          // the body, to its end, or there is none
+	received  int64         // bytes of the body
 	budget    time.Duration // how long writes may wait for the client from now on, all together; 0: no bound
 	evictedAt time.Time
 	ended     bool // the handler has returned or the connection was hijacked: it must not be used
@@ -62,6 +63,8 @@ const (
 	step = 4 << 10
 	// restOfBody is the time for a body that is not going to be read.
 	restOfBody = time.Second
+	// readByServer is how much of a body net/http reads after the handler has returned, to use the connection again.
+	readByServer = 256 << 10
 	// betweenWaits is how long after a wait the next one is expected.
 	betweenWaits = 10 * time.Millisecond
 	// chunk is how many bytes are written under one deadline.
@@ -198,6 +201,9 @@ func (h *holder) Unwrap() http.ResponseWriter { return h.ResponseWriter }
 func (h *holder) answers() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if !h.duplex && !h.read && !h.ended && h.request.ContentLength-h.received > readByServer {
+		h.Header().Set("Connection", "close") // as net/http says without full duplex, which ends it in any case
+	}
 	switch {
 	case h.ended || h.read || h.in.evicted || h.in.timeout == 0 || h.duplex && h.in.whole:
 	case !h.duplex:
@@ -274,7 +280,10 @@ func (h *holder) pause(t *transfer, n int, err error) error {
 			h.budget = -1
 		}
 	}
-	h.read = h.read || t == &h.in && errors.Is(err, io.EOF)
+	if t == &h.in {
+		h.received += int64(n)
+		h.read = h.read || errors.Is(err, io.EOF)
+	}
 	if t.evicted || err != nil && errors.Is(err, os.ErrDeadlineExceeded) {
 		t.evicted = true
 		return errSlowClient

@@ -12,6 +12,7 @@ import (
 
 	"github.com/retrysafe/retrysafe/internal/testing/servers"
 	"github.com/retrysafe/retrysafe/outbox"
+	"github.com/retrysafe/retrysafe/stores/sqlitestore"
 )
 
 // While the disk of the database is full, requests get 503 and are told to retry with the same key; what was acknowledged
@@ -50,6 +51,36 @@ func TestFullDisk(t *testing.T) {
 				return err
 			})
 		})
+	})
+}
+
+// An inbox in the file of the keys, while the service is down, leaves space for the keys under which the requests are going
+// to be delivered: they are refused before, and those that were accepted are delivered although nothing was deleted.
+//
+// Seen to fail without Options.Space: the inbox filled the disk, and no delivery could claim its key.
+func TestTheInboxLeavesSpaceForItsKeys(t *testing.T) {
+	servers.SmallDisk(t, 64<<20, func(t *testing.T, folder string) {
+		k := newKitAt(t, outbox.SQLite, "sqlite", fileURL(folder))
+		store, err := sqlitestore.New(k.db, sqlitestore.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { store.Close() })
+		k.store, k.options.Space = store, store.CheckSpace
+		text, n := strings.Repeat("x", 100<<10), 0
+		for {
+			a := k.post(fmt.Sprintf(`{"id":%d,"text":"%s"}`, n, text))
+			if a.Code != http.StatusAccepted {
+				a.wantCode(http.StatusServiceUnavailable, "inbox-full")
+				break
+			}
+			n++
+		}
+		k.run()
+		k.settled(n, 0)
+		if n < 100 {
+			t.Errorf("%d requests were accepted", n)
+		}
 	})
 }
 

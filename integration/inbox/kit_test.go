@@ -42,6 +42,7 @@ type kit struct {
 	options inbox.Options
 	http    httpsafe.Options
 	policy  retrysafe.Policy
+	store   retrysafe.Store // nil: in memory
 	guard   *retrysafe.Guard
 	handler http.HandlerFunc // of the service
 	once    sync.Once
@@ -113,7 +114,10 @@ func scope(r *http.Request) (string, error) { return cmp.Or(r.Header.Get("Caller
 // build builds the inbox when it is first used, after the test has chosen its options.
 func (k *kit) build() {
 	k.once.Do(func() {
-		k.guard = retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{Policy: k.policy, SweepEvery: -1})
+		if k.store == nil {
+			k.store = memstore.New(memstore.Options{})
+		}
+		k.guard = retrysafe.New(k.store, retrysafe.Options{Policy: k.policy, SweepEvery: -1})
 		k.in = inbox.New(k.box, topic, k.options)
 		k.http.Inbox = k.in
 		k.guarded = httpsafe.Middleware(k.guard, scope, k.http)(k.service())

@@ -2,6 +2,8 @@ package sqlitestore
 
 import (
 	"context"
+	"database/sql"
+	"path/filepath"
 	"sync/atomic"
 
 	"github.com/retrysafe/retrysafe"
@@ -15,6 +17,10 @@ const (
 	// maxLogPages is how many make the writer copy them all after a commit, which lets callers wait: the disk is too slow
 	// for what is written.
 	maxLogPages = 8 * checkpointPages
+	// logPart is the part of a small disk that the log may take: one part of so many.
+	logPart = 16
+	// minLogPages is how many pages it may have on the smallest one.
+	minLogPages = 16
 	// checkpointAfter is how many operations are written between two looks at the log.
 	checkpointAfter = 128
 )
@@ -29,6 +35,26 @@ type checkpointer struct {
 	writes atomic.Int64 // since the last kick
 	kick   chan struct{}
 	ended  chan struct{}
+}
+
+// logBounds bound the write-ahead log, in pages.
+type logBounds struct {
+	pageSize        int64
+	copied, longest int64 // see checkpointPages and maxLogPages
+}
+
+// newLogBounds returns the bounds for a file. On a small disk they are lower, so that the log does not take what is kept
+// for keys that were accepted.
+func newLogBounds(ctx context.Context, conn *sql.Conn, path string) logBounds {
+	b := logBounds{copied: checkpointPages, longest: maxLogPages}
+	if err := conn.QueryRowContext(ctx, "PRAGMA page_size").Scan(&b.pageSize); err != nil || b.pageSize <= 0 {
+		b.pageSize = 4096 // prepareFile says what is wrong with the file
+	}
+	if total, _, known := diskSpace(filepath.Dir(path)); known {
+		b.longest = max(min(maxLogPages, total/logPart/b.pageSize), minLogPages)
+		b.copied = min(checkpointPages, b.longest/2)
+	}
+	return b
 }
 
 // start lets the checkpointer look at the log that is there.
@@ -68,7 +94,7 @@ func (s *Store) checkpointInBackground() {
 // not, because something reads from it just then, that is tried again as soon as the log is looked at again.
 func (s *Store) checkpointLog(ctx context.Context) error {
 	all, left, err := s.onReader(ctx, "log_size")
-	if err != nil || all < checkpointPages {
+	if err != nil || all < s.bounds.copied {
 		return err
 	}
 	for before := left + 1; left > restPages && left < before; {

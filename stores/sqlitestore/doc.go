@@ -15,8 +15,10 @@
 // # Before you deploy
 //
 // The space. On Linux and macOS a part of the disk is kept for keys that were accepted: an eighth, or 64 MiB if that is
-// less. New keys are refused with retrysafe.ErrStoreFull before it is used, so that heartbeats, steps and completions
-// do not find the disk full. Nothing keeps other programs from using it.
+// less, beside what the write-ahead log is going to take. New keys are refused with retrysafe.ErrStoreFull before it is
+// used, so that heartbeats, steps and completions do not find the disk full. Nothing keeps other programs from using it,
+// and a program that saves more in the file asks CheckSpace first. The log has no bound while a transaction of the program,
+// or a backup, reads from the file: owners that write more than is kept meanwhile may find the disk full.
 //
 // # What it does not promise
 //

@@ -1,6 +1,7 @@
 package sqlitestore
 
 import (
+	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,6 +11,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/testing/servers"
@@ -110,6 +112,86 @@ func TestFullFileSystem(t *testing.T) {
 			}
 		})
 	})
+}
+
+// Keys that were accepted are served although what the log has is not in the file yet: neither the log nor its copy takes
+// what is kept for them. A log that grew while a transaction read from it gives the space back.
+//
+// Seen to fail with forLog left out: the copy took what was kept, and an owner could not extend its lease. With diskSpace
+// left out of newLogBounds, too, that was so without the long transaction; alone it has all keys refused. With -1 for
+// journal_size_limit the log stays long.
+func TestTheLogLeavesTheReserve(t *testing.T) {
+	servers.SmallDisk(t, 64<<20, func(t *testing.T, folder string) {
+		for _, isPinned := range []bool{false, true} {
+			t.Run(fmt.Sprint("pinned ", isPinned), func(t *testing.T) {
+				s := openAt(t, filepath.Join(folder, "store.db"), new(atomic.Int64))
+				unpin := func() {}
+				if isPinned {
+					unpin = pin(t, s)
+				}
+				for i := range 10 {
+					if err := completeLarge(t, s, fmt.Sprint(isPinned, i)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				last := fillUntilRefused(t, s, folder)
+				unpin()
+				for i := range 4 * checkpointPages / 3 {
+					if err := s.Extend(t.Context(), last, time.Minute); err != nil {
+						t.Fatalf("Extend %d: %v", i, err)
+					}
+				}
+				if err := s.Complete(t.Context(), last, retrysafe.Result{Body: make([]byte, 1<<20)}, retrysafe.Retention{}); err != nil {
+					t.Errorf("Complete: %v", err)
+				}
+				if size := fileSize(s.path + "-wal"); size > 2*64<<20/logPart {
+					t.Errorf("the log has %d bytes", size)
+				}
+			})
+		}
+	})
+}
+
+// pin begins a transaction that reads, and returns the function that ends it.
+func pin(t *testing.T, s *Store) (unpin func()) {
+	t.Helper()
+	tx, err := s.db.BeginTx(t.Context(), &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var n int
+	if err := tx.QueryRow("SELECT count(*) FROM retrysafe_records").Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := tx.Rollback(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// fillUntilRefused has others use the disk until a new key is refused, and returns the lease of the one before.
+func fillUntilRefused(t *testing.T, s *Store, folder string) (last retrysafe.Lease) {
+	t.Helper()
+	f, err := os.Create(filepath.Join(folder, "filler"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.Remove(f.Name()) })
+	defer f.Close()
+	for i := 0; ; i++ {
+		c, err := s.Claim(t.Context(), params(fmt.Sprint(t.Name(), i)))
+		if errors.Is(err, retrysafe.ErrStoreFull) {
+			return last
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		last = c.Lease
+		if _, err := f.Write(make([]byte, 256<<10)); err != nil {
+			t.Fatalf("the disk is full, and keys are accepted: %v", err)
+		}
+	}
 }
 
 func completeLarge(t *testing.T, s *Store, id string) error {

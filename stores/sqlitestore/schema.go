@@ -15,7 +15,7 @@ import (
 var migrationFiles embed.FS
 
 // prepareFile checks that the file is ours and whole, migrates it, and returns the highest fence that it knows of.
-func prepareFile(ctx context.Context, conn *sql.Conn, alone bool) (fence int64, err error) {
+func prepareFile(ctx context.Context, conn *sql.Conn, b logBounds, alone bool) (fence int64, err error) {
 	version, err := schemaVersion(ctx, conn, alone)
 	if err != nil {
 		return 0, err
@@ -26,7 +26,7 @@ func prepareFile(ctx context.Context, conn *sql.Conn, alone bool) (fence int64, 
 			return 0, err
 		}
 	}
-	if err := configure(ctx, conn); err != nil {
+	if err := configure(ctx, conn, b); err != nil {
 		return 0, err
 	}
 	if err := switchToWAL(ctx, conn); err != nil {

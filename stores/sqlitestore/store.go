@@ -38,6 +38,7 @@ type Store struct {
 	sweeper sweeper
 
 	checkpointer checkpointer
+	bounds       logBounds
 
 	closing sync.Once
 	closeFn func() error
@@ -124,7 +125,9 @@ func (s *Store) start(ctx context.Context, o Options) error {
 	if s.lock, err = lockFile(s.path); err != nil {
 		return err
 	}
-	fence, err := prepareFile(ctx, conn, s.owned)
+	s.bounds = newLogBounds(ctx, conn, s.path)
+	s.writer.bounds = s.bounds
+	fence, err := prepareFile(ctx, conn, s.bounds, s.owned)
 	if err != nil {
 		return explain(s.path, err)
 	}
@@ -187,7 +190,7 @@ func (s *Store) openReaders(ctx context.Context) error {
 		r := &reader{conn: conn, run: run}
 		s.readers.all = append(s.readers.all, r)
 		s.readers.free <- r
-		if err := configure(ctx, conn); err != nil {
+		if err := configure(ctx, conn, s.bounds); err != nil {
 			return err
 		}
 	}

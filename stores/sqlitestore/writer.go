@@ -23,10 +23,11 @@ const maxRoom = 1024
 // sync. Meanwhile the next ones gather: the busier the store, the fewer syncs an operation costs. It never waits for
 // more operations to come.
 type writer struct {
-	path  string
-	conn  *sql.Conn
-	run   *connRunner
-	clock *clock
+	path   string
+	conn   *sql.Conn
+	run    *connRunner
+	clock  *clock
+	bounds logBounds
 	// saved is called with a transaction, and how many operations it has, once it is on disk.
 	saved func(t *writeTx, operations int)
 

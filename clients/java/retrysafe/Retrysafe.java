@@ -240,6 +240,7 @@ public final class Retrysafe {
     private static void giveUp(DataSource database, Row held, Key key, Exception cause) {
         boolean keep = cause instanceof Unknown || !key.takeOver && !(cause instanceof Retryable);
         try (Connection conn = database.getConnection()) {
+            conn.setAutoCommit(true); // some pools hand out connections without it
             if (keep) {
                 call(conn, "extend", "lease => ?, lease_for => interval '0'", held.lease);
             } else {

@@ -40,6 +40,7 @@ public final class RetrysafeTest {
         sql("CREATE TABLE paid (id text NOT NULL)");
         run("the second call gets the answer", RetrysafeTest::replay);
         run("exceptions", RetrysafeTest::exceptions);
+        run("a pool without autocommit", RetrysafeTest::pool);
         run("final failures", RetrysafeTest::failures);
         run("many at once", RetrysafeTest::many);
         run("a lease that is lost", RetrysafeTest::lost);
@@ -111,6 +112,20 @@ public final class RetrysafeTest {
                 raises(Retrysafe.Abandoned.class, () -> Retrysafe.once(database, key(id).takeOver(false), pay(id)));
                 equal("paid by attempt 2", Retrysafe.once(database, key(id), pay(id)).toString());
             }
+        }
+    }
+
+    // Seen to fail with setAutoCommit left out of giveUp: the release was rolled back, and the key stayed in flight until
+    // its lease ended. So was the end of the lease with Unknown.
+    static void pool() throws Exception {
+        DataSource pool = connectTo(URL.getPort(), false);
+        for (Exception error : new Exception[] {new IOException("mine"), new Retrysafe.Unknown("no answer", null)}) {
+            String id = "pool " + error.getMessage();
+            raises(error.getClass(), () -> Retrysafe.once(pool, key(id), (tx, op) -> {
+                throw error;
+            }));
+            equal("paid by attempt " + (error instanceof IOException ? 1 : 2), Retrysafe.once(pool, key(id), pay(id)).toString());
+            equal(1, charges(id));
         }
     }
 
@@ -223,7 +238,18 @@ public final class RetrysafeTest {
     }
 
     static DataSource connectTo(int port) {
-        PGSimpleDataSource source = new PGSimpleDataSource();
+        return connectTo(port, true);
+    }
+
+    static DataSource connectTo(int port, boolean autoCommit) {
+        PGSimpleDataSource source = new PGSimpleDataSource() {
+            @Override
+            public Connection getConnection() throws SQLException {
+                Connection conn = super.getConnection();
+                conn.setAutoCommit(autoCommit);
+                return conn;
+            }
+        };
         source.setUrl("jdbc:postgresql://127.0.0.1:" + port + URL.getPath() + "?sslmode=disable&gssEncMode=disable");
         source.setUser(URL.getUserInfo().split(":")[0]);
         return source;

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/config"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/outboxcmd"
@@ -26,6 +27,7 @@ type inboxes struct {
 	observer outbox.Observer
 	circuits circuits
 	log      *slog.Logger
+	space    func(context.Context) error // nil: the store does not say whether its disk is full
 
 	mu      sync.Mutex
 	stop    context.CancelFunc // ends the deliveries; nil: there are none
@@ -56,7 +58,16 @@ func (s *service) openInboxes(ctx context.Context, seen observation) (*inboxes, 
 		deliveries.Observe(ctx, e)
 		logDelivery(ctx, s.log, e)
 	})
-	return &inboxes{db: db, box: box, log: s.log, circuits: circuits{}, observer: observer}, nil
+	return &inboxes{db: db, box: box, log: s.log, circuits: circuits{}, observer: observer, space: spaceOf(seen.store)}, nil
+}
+
+// spaceOf returns what says whether the store's disk has space for more than keys; nil if the store does not say that.
+func spaceOf(store retrysafe.Store) func(context.Context) error {
+	file, ok := retrysafe.As[interface{ CheckSpace(context.Context) error }](store)
+	if !ok {
+		return nil
+	}
+	return file.CheckSpace
 }
 
 // logDelivery logs deliveries that a person should know of.
@@ -89,6 +100,7 @@ func (b *inboxes) install(o *proxy.Options, all map[string]inbox.Options) map[st
 	installed := map[string]*inbox.Inbox{}
 	install := func(r *proxy.Route, pattern string) {
 		if options, ok := all[pattern]; ok {
+			options.Space = b.space
 			options.Observer, options.Circuit = b.observer, b.circuits.of(cmp.Or(r.Upstream, o.Upstream.URL))
 			in := inbox.New(b.box, cmp.Or(pattern, config.DefaultTopic), options)
 			r.HTTP.Inbox, installed[pattern] = in, in

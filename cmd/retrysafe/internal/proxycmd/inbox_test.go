@@ -23,6 +23,8 @@ import (
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/store"
 	"github.com/retrysafe/retrysafe/inbox"
 	"github.com/retrysafe/retrysafe/outbox"
+	"github.com/retrysafe/retrysafe/stores/memstore"
+	"github.com/retrysafe/retrysafe/stores/sqlitestore"
 )
 
 // Requests of a route without an inbox are told of, however many wait for others. Seen to fail with the first thousand
@@ -48,6 +50,24 @@ func TestRequestsThatAreLeftOver(t *testing.T) {
 	b.warnLeftOver(map[string]*inbox.Inbox{"POST /here": nil})
 	if text := log.String(); !strings.Contains(text, `route="POST /gone"`) || strings.Contains(text, "POST /here") {
 		t.Errorf("the log says %q", text)
+	}
+}
+
+// The inbox asks a SQLite file for space, also through the store that is measured.
+func TestTheInboxAsksTheStoreForSpace(t *testing.T) {
+	file, err := sqlitestore.Open(filepath.Join(t.TempDir(), "keys.db"), sqlitestore.Options{})
+	clitest.Must(t, err)
+	t.Cleanup(func() { file.Close() })
+	m, err := newMetrics(file, nil, 0, slog.New(slog.DiscardHandler))
+	clitest.Must(t, err)
+	t.Cleanup(func() { m.close() })
+	space := spaceOf(m.store)
+	if space == nil {
+		t.Fatal("it is not asked")
+	}
+	clitest.Must(t, space(t.Context()))
+	if spaceOf(memstore.New(memstore.Options{})) != nil {
+		t.Error("a store in memory is asked")
 	}
 }
 
