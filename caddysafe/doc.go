@@ -22,9 +22,10 @@
 // # Errors of later handlers
 //
 // If a handler such as reverse_proxy returns an error for a request with a key, the client gets its status, and Caddy's
-// handle_errors does not see it, because the answer is recorded. If the upstream could not be reached, or the error is
-// a 503, nothing was sent, and the key is free. Any other error of 500 or more leaves the outcome unknown: a retry does
-// not run, as behind the proxy.
+// handle_errors does not see it, because the answer is recorded. If nothing was sent, because the upstream could not be
+// reached or none was available (503), the key is free. Any other error of 500 or more leaves the outcome unknown: a retry
+// does not run, as behind the proxy. Do not let reverse_proxy send a request with a key again (lb_retry_match): the service
+// would do its work twice in one attempt.
 //
 // design.md in the folder of this package says what its files are, and why it is built so.
 package caddysafe

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptrace"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -135,6 +137,16 @@ func (h *Handler) Cleanup() error {
 type call struct {
 	next caddyhttp.Handler
 	err  error
+	// sent says that a service has been sent something, which may be another one than that of the last error: reverse_proxy
+	// tries again with lb_retry_match.
+	sent atomic.Bool
+}
+
+// traced returns the request with a context that notes what is sent.
+func (c *call) traced(r *http.Request) *http.Request {
+	return r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{
+		WroteHeaderField: func(string, []string) { c.sent.Store(true) },
+	}))
 }
 
 type callKey struct{}
@@ -150,12 +162,12 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 // needs an answer to be recorded.
 func serveNext(w http.ResponseWriter, r *http.Request) {
 	c := r.Context().Value(callKey{}).(*call)
-	err := c.next.ServeHTTP(w, r)
-	if err == nil {
+	if _, guarded := retrysafe.AttemptFrom(r.Context()); !guarded {
+		c.err = c.next.ServeHTTP(w, r)
 		return
 	}
-	if _, guarded := retrysafe.AttemptFrom(r.Context()); !guarded {
-		c.err = err
+	err := c.next.ServeHTTP(w, c.traced(r))
+	if err == nil {
 		return
 	}
 	status := http.StatusInternalServerError
@@ -164,7 +176,7 @@ func serveNext(w http.ResponseWriter, r *http.Request) {
 	}
 	dial := reverseproxy.DialError{}
 	switch {
-	case errors.As(err, &dial), status == http.StatusServiceUnavailable:
+	case !c.sent.Load() && (errors.As(err, &dial) || status == http.StatusServiceUnavailable):
 		_ = httpsafe.Release(r.Context()) // the context is that of an attempt
 		w.Header().Set("Retry-After", "1")
 		status = http.StatusServiceUnavailable

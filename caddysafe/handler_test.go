@@ -1,6 +1,8 @@
 package caddysafe_test
 
 import (
+	"bufio"
+	"io"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -109,6 +111,43 @@ func TestErrorsOfTheProxyDecideAboutTheKey(t *testing.T) {
 	c.charge("hang up", "1", "502 Bad Gateway")
 	c.charge("hang up", "1", "500 outcome-unknown")
 	c.charge("b", "1", "201 charge 3")
+}
+
+// With lb_retry_match reverse_proxy tries again after something was sent. If it then reaches no service, one may have done
+// the work all the same. Seen to fail without call.sent: the key was free.
+func TestARequestThatWasSentIsNotReleased(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	charges := 0
+	done := make(chan struct{})
+	go func() { // does the work, dies, and is not there any more
+		defer close(done)
+		for charges == 0 {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			r, err := http.ReadRequest(bufio.NewReader(conn))
+			if err == nil && r.Method == http.MethodPost {
+				charges++
+				l.Close()
+			} else if err == nil { // StartService asks whether Caddy answers
+				io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+			}
+			conn.Close()
+		}
+	}()
+	upstream := l.Addr().String() + " {\nlb_try_duration 1s\nlb_retry_match {\nmethod POST\n}\n}"
+	c := startCaddy(t, "store "+filepath.Join(t.TempDir(), "keys.db"), upstream)
+	c.charge("a", "1", "502 Bad Gateway")
+	<-done
+	if charges != 1 {
+		t.Errorf("%d charges", charges)
+	}
+	c.charge("a", "1", "500 outcome-unknown")
 }
 
 // Without a key an error is Caddy's, and handle_errors sees it.

@@ -159,7 +159,9 @@ def kafka(
     work = _Work(connect, handle, scope, max_deliveries, min_delay, max_delay, report, options)
     try:
         with work:
-            consumer.subscribe(list(topics), on_assign=lambda _, partitions: paused.clear())
+            # A partition that is assigned is not paused. With cooperative-sticky those that stay here are, and are not named.
+            consumer.subscribe(list(topics), on_assign=lambda _, partitions: [
+                paused.pop((partition.topic, partition.partition), None) for partition in partitions])
             while not (stop and stop.is_set()):
                 for place in [place for place, until in paused.items() if until <= time.monotonic()]:
                     del paused[place]

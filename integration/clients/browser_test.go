@@ -15,10 +15,11 @@ import (
 )
 
 // The page's script pays each order once, under one key: while the browser is offline, after an answer was lost and the
-// page loaded again, and if two contexts of one origin, as two tabs are, pay the same order at once.
+// page loaded again, after the user had to sign in, and if two contexts of one origin, as two tabs are, pay the same order
+// at once.
 //
 // Seen to fail with "key: crypto.randomUUID()" in the headers of send, with timer and listener of "online" taken out of
-// the page, and with "put" in place of "add".
+// the page, with "put" in place of "add", and with 401 taken for a definite answer.
 func TestTheBrowserPaysOnce(t *testing.T) {
 	text, err := os.ReadFile("../../docs/mobile-and-browser.md")
 	if err != nil {
@@ -28,7 +29,8 @@ func TestTheBrowserPaysOnce(t *testing.T) {
 	script, _, _ = strings.Cut(script, "```\n")
 	s := newTill(t, func() {})
 	api := s.Config.Handler
-	var loses atomic.Bool
+	var loses, signedOut atomic.Bool
+	var refusals atomic.Int64
 	s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/":
@@ -39,9 +41,14 @@ func TestTheBrowserPaysOnce(t *testing.T) {
 			w.Header().Set("Content-Type", "text/javascript")
 			w.Write([]byte(script))
 		case "/payments":
-			r.Header.Set("Authorization", "Bearer me") // a browser's cookie
+			if !signedOut.Load() {
+				r.Header.Set("Authorization", "Bearer me") // a browser's cookie
+			}
 			answer := httptest.NewRecorder()
 			api.ServeHTTP(answer, r)
+			if answer.Code == http.StatusUnauthorized {
+				refusals.Add(1)
+			}
 			if loses.Load() {
 				panic(http.ErrAbortHandler)
 			}
@@ -85,12 +92,22 @@ func TestTheBrowserPaysOnce(t *testing.T) {
 	b.GoTo(s.URL + "/")
 	answered("lost offline")
 
+	signedOut.Store(true)
+	b.Run(`p.pay("later", 4200)`)
+	if refusals.Load() == 0 {
+		t.Error("a user who is signed out is not refused")
+	}
+	answered("lost offline")
+	signedOut.Store(false)
+	b.Run(`p.sendAll().then(() => "")`)
+	answered("later lost offline")
+
 	b.Run(`new Promise(loaded => {
 		const tab = document.createElement("iframe")
 		tab.src = "/"
 		tab.onload = loaded
 		document.body.append(tab)
 	}).then(() => Promise.all([p.pay("twice", 1), frames[0].p.pay("twice", 1), p.pay("twice", 1)])).then(() => "")`)
-	answered("lost offline twice")
-	s.check(t, 3)
+	answered("later lost offline twice")
+	s.check(t, 4)
 }
