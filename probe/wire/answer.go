@@ -199,16 +199,16 @@ func (c *Conn) readAnswer(method string, informed func(status int)) (a Answer) {
 // readHead reads a response up to its body, and keeps its lines.
 func (c *Conn) readHead(a *Answer) (raw []byte, status int, err error) {
 	for a.Lines = nil; ; {
-		line, err := c.in.ReadBytes('\n')
+		line, err := c.readLine(maxHead - len(raw))
 		raw = append(raw, line...)
 		text := strings.TrimRight(string(line), "\r\n")
 		switch {
+		case len(raw) >= maxHead:
+			return raw, 0, errors.New("the head of the response does not end")
 		case err != nil && len(raw) > 0:
 			return raw, 0, fmt.Errorf("it breaks off in its header section, %q", Shorten(raw, 60))
 		case err != nil:
 			return raw, 0, err
-		case len(raw) > maxHead:
-			return raw, 0, errors.New("the head of the response does not end")
 		case status == 0:
 			if status = statusOf(text); status == 0 {
 				return raw, 0, fmt.Errorf("a response cannot begin with %q", Shorten(line, 60))
@@ -218,6 +218,18 @@ func (c *Conn) readHead(a *Answer) (raw []byte, status int, err error) {
 		default:
 			name, value, _ := strings.Cut(text, ":")
 			a.Lines = append(a.Lines, HeaderLine{name, strings.TrimSpace(value)})
+		}
+	}
+}
+
+// readLine reads a line with its end, and no more than limit bytes of it, give or take a buffer: a server that never
+// ends its line must not fill the memory.
+func (c *Conn) readLine(limit int) (line []byte, err error) {
+	for {
+		part, err := c.in.ReadSlice('\n')
+		line = append(line, part...)
+		if !errors.Is(err, bufio.ErrBufferFull) || len(line) >= limit {
+			return line, err
 		}
 	}
 }
