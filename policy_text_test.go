@@ -58,11 +58,11 @@ func TestTheTextOfPolicies(t *testing.T) {
 }
 
 // Every policy that is accepted has a text that reads back as the same policy and the same text; what is refused leaves
-// the policy as it was. Seen to fail with "String" of the limit cut to seconds, and with *p set before the error is
-// returned.
+// the policy as it was. Seen to fail with "Truncate" to seconds of the limit in MarshalText, and with *p set before
+// "reconcile" is refused.
 func FuzzPolicyText(f *testing.F) {
 	for _, text := range []string{"", "reject", "wait:1h0.000000001s", "wait:-0s", "wait:9223372036854775807ns",
-		"rerun_tx", "open", "store"} {
+		"rerun_tx", "reconcile", "open", "store"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

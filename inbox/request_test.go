@@ -33,6 +33,9 @@ func FuzzRequest(f *testing.F) {
 		if err != nil || r.Method == http.MethodConnect {
 			return
 		}
+		if r.URL.Path == "" {
+			r.URL.Path = "/" // which is the same (RFC 9112, section 3.2.1)
+		}
 		m, err := in.message(&httpsafe.Accepted{Key: retrysafe.Key{Scope: "s", ID: id}, Request: r, Body: body})
 		if err != nil {
 			return

@@ -85,7 +85,7 @@ func FuzzEntry(f *testing.F) {
 		shown := fmt.Sprintf("%q", []any{kept.ID, kept.Intent, kept.Key, kept.Method, kept.URL, kept.Header,
 			string(kept.Body)})
 		for _, text := range []string{key, string(body)} {
-			if len(text) > 8 && strings.Contains(shown, strings.Trim(fmt.Sprintf("%q", text), `"`)) {
+			if len(text) > 16 && strings.Contains(shown, strings.Trim(fmt.Sprintf("%q", text), `"`)) {
 				t.Errorf("the inner journal has %q", text)
 			}
 		}

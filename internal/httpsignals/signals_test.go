@@ -19,6 +19,7 @@ func FuzzRead(f *testing.F) {
 		`{"retryable":true,"retry_after_ms":1500}`)
 	f.Add(400, "Idempotency-Status", "executed;exp=@1800000000", "application/json",
 		`{"error":{"code":"idempotency_key_in_use"}}`)
+	f.Add(201, "Idempotency-Status", "executed;exp=@1", "", "")
 	f.Add(422, "Retry-After", "2", "application/problem+json; x=y", `{"executed":"yes","code":"key_reused"}`)
 	f.Add(200, "X-Amzn-Errortype", "ConflictException:x", "text/xml",
 		`<Error><Code>IdempotentParameterMismatch</Code></Error>`)

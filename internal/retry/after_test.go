@@ -23,6 +23,7 @@ func TestAfter(t *testing.T) {
 		{"-1", "", 0},
 		{"1.5", "", 0},
 		{"soon", "", 0},
+		{"2170000000A", "", 0},
 		{"99999999999", "", math.MaxInt32 * time.Second},
 		{"Thu, 05 Nov 2026 10:01:00 GMT", "", time.Minute},
 		{"Thu, 05 Nov 2026 10:01:00 GMT", "Thu, 05 Nov 2026 10:00:30 GMT", 30 * time.Second},

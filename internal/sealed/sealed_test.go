@@ -54,9 +54,9 @@ func FuzzOpen(f *testing.F) {
 		}
 		for _, other := range [][]byte{
 			Place(digest, Kind(kind+1), rest...), Place([16]byte{1, 2, 4}, Kind(kind), rest...),
-			Place(digest, Kind(kind), append(bytes.Clone(rest), 0)...), Place(digest, Kind(kind)),
+			Place(digest, Kind(kind), append(bytes.Clone(rest), 0)...),
 		} {
-			if opened, err := Open(keys, kept, other); err == nil && !bytes.Equal(other, at) {
+			if opened, err := Open(keys, kept, other); err == nil {
 				t.Errorf("sealed at %q, it opens at %q: %q", at, other, opened)
 			}
 		}
@@ -72,6 +72,7 @@ func FuzzOpen(f *testing.F) {
 func FuzzSplit(f *testing.F) {
 	f.Add([]byte("meta"), []byte("body"))
 	f.Add([]byte{0x80, 0x00, 'a'}, []byte{})
+	f.Add([]byte{2, 1}, []byte{})
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01}, []byte{2, 1})
 	f.Add(make([]byte, 200), []byte("x"))
 	f.Fuzz(func(t *testing.T, a, b []byte) {

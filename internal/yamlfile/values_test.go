@@ -44,9 +44,8 @@ func FuzzDuration(f *testing.F) {
 	})
 }
 
-// Whatever a file is, what is wrong with it is said with a place in it, and reading takes little time and memory: no
-// panic, and no stack that overflows, as a nested list of a megabyte could have it. Seen to fail with maxNesting taken
-// out of parse.
+// Whatever a file is, what is wrong with it is said with a place in it, and nothing is read that has more than 200 lists
+// and mappings inside of each other, for which the YAML library would take long. Seen to fail with tooDeep not looked at.
 func FuzzRead(f *testing.F) {
 	for _, text := range []string{
 		"a: 1\nb: [x, y]\n", "a: &x [*x]\n", "? [x]\n: y\n", "\uFEFFa: 'b", "a: |\n  b\n c", "---\na: 1\n---\nb: 1",
@@ -54,6 +53,13 @@ func FuzzRead(f *testing.F) {
 		strings.Repeat("[", 2000), strings.Repeat("{a: ", 2000), strings.Repeat("- ", 2000), "<<: {a: 1}", "a: !!binary x",
 	} {
 		f.Add([]byte(text))
+	}
+	for _, nested := range []string{"[", "{a: ", "- ", "a: [", "? - "} {
+		source := []byte(strings.Repeat(nested, 10_000))
+		err := yamlfile.Read("f.yaml", source, "the file", nil, nil)
+		if err == nil || !strings.Contains(err.Error(), "inside of each other") || !yamlfile.IsTooDeep(source) {
+			f.Errorf("%q, often: %.200v", nested, err)
+		}
 	}
 	f.Fuzz(func(t *testing.T, source []byte) {
 		var one string

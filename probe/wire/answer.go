@@ -252,7 +252,7 @@ func (c *Conn) readBody(a *Answer, head []byte, method string) {
 	c.in = bufio.NewReader(io.MultiReader(bytes.NewReader(head), c.in))
 	r, err := http.ReadResponse(c.in, &http.Request{Method: method})
 	if err != nil {
-		a.Err = fmt.Errorf("no valid response: %w", err)
+		a.Err = fmt.Errorf("no valid response: %w", shortened(err))
 		return
 	}
 	defer func() { _ = r.Body.Close() }()
@@ -263,12 +263,21 @@ func (c *Conn) readBody(a *Answer, head []byte, method string) {
 	a.take(r)
 }
 
+// shortened returns an error whose text fits a report: some of net/http quote a line of the response.
+func shortened(err error) error {
+	const most = 300
+	if text := err.Error(); len(text) > most {
+		return errors.New(Shorten([]byte(text), most))
+	}
+	return err
+}
+
 // take reads the body and the trailer of a response, which its caller closes. A body that breaks off leaves a part of it, and Err says so.
 func (a *Answer) take(r *http.Response) {
 	var err error
 	a.Status = r.StatusCode
 	if a.Body, err = io.ReadAll(io.LimitReader(r.Body, maxBody)); err != nil {
-		a.Err = fmt.Errorf("the body breaks off after %d bytes: %w", len(a.Body), err)
+		a.Err = fmt.Errorf("the body breaks off after %d bytes: %w", len(a.Body), shortened(err))
 	}
 	a.Trailer = r.Trailer
 }

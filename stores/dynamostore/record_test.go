@@ -32,6 +32,8 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte{0, 3}, int64(10), int64(4), "part/7/ab/", "a=1", "step", []byte("data"), uint8(0), "")
 	f.Add([]byte{0, 1}, int64(-1), int64(0), "part/", "", "", []byte{}, uint8(3), "pa")
 	f.Add([]byte{0, 3}, int64(1<<62), int64(-4), "", "a", "\xff", []byte{0}, uint8(1), "sp")
+	f.Add([]byte{0, 3}, int64(10), int64(4), "part/7/ab/", "", "x", []byte{0}, uint8(2), "sp")
+	f.Add([]byte{0, 3}, int64(10), int64(4), "part/7/ab/", "", "x", []byte{0}, uint8(2), "pa")
 	f.Add([]byte{0, 3}, int64(4), int64(10), "part/7/ab/", "", "x", []byte{0}, uint8(2), "ow")
 	f.Fuzz(func(
 		t *testing.T, numbers []byte, bytes, meta int64, prefix, tags, name string, data []byte, damage uint8, attr string,
@@ -63,6 +65,9 @@ func FuzzDecode(f *testing.F) {
 		}
 		if r.State == free {
 			return
+		}
+		if (attr == "pa" || attr == "sp") && damage%4 > 1 {
+			t.Fatalf("%s of another type was read", attr)
 		}
 		for _, named := range []*parts{r.content, firstParts(r.steps)} {
 			if named == nil {

@@ -63,6 +63,11 @@ func FuzzDecode(f *testing.F) {
 			}
 			return
 		}
+		for i, text := range []string{r.key.Scope, r.key.ID, string(r.Fingerprint)} {
+			if n := int(order.Uint16(b[lengthsAt+2*i:])); n != len(text) || r.Code != int64(int32(r.Code)) {
+				t.Errorf("%q of %d bytes, code %d", text, n, r.Code)
+			}
+		}
 		steps, meta := int(order.Uint32(b[stepsAt:])), int(order.Uint32(b[metaAt:]))
 		head := len(r.Fingerprint) + len(r.key.Scope) + len(r.key.ID)
 		if len(b) < headerSize+head+steps+meta {
