@@ -99,9 +99,11 @@ func TestSecretsHideThemselves(t *testing.T) {
 // to fail with the text in an error of parseSecret, and with the timestamp left out of signed.
 func FuzzParseSecrets(f *testing.F) {
 	private, public := NewKeyPair()
-	for _, text := range []string{NewSecret(), private, public, "whsec_AAAA", "whsec_" + strings.Repeat("!", 30),
-		"whsk_" + strings.Repeat("A", 86) + "==",
-		"whsec", ""} {
+	for _, text := range []string{
+		NewSecret(), private, public, "whsec_AAAA", "whsec_" + strings.Repeat("!", 30), "whsk_" + strings.Repeat("A", 86) +
+			"==",
+		"whsec", "",
+	} {
 		f.Add(text, []byte("body"), "msg_1")
 	}
 	f.Fuzz(func(t *testing.T, text string, body []byte, id string) {

@@ -27,8 +27,13 @@ func FuzzAnswer(f *testing.F) {
 	endless := strings.Repeat("x", 2*maxHead)
 	f.Add([]byte("HTTP/1.1 200 OK\r\nX: "+endless), "")
 	f.Fuzz(func(t *testing.T, raw []byte, pointer string) {
-		c := &Conn{in: bufio.NewReader(bytes.NewReader(raw))}
+		from := bytes.NewReader(raw)
+		c := &Conn{in: bufio.NewReader(from)}
 		a := c.read(http.MethodPost)
+		if took := len(raw) - from.Len(); a.Err != nil && strings.Contains(a.Err.Error(), "does not end") &&
+			took > maxHead+8<<10 {
+			t.Errorf("%d bytes were read of a head that does not end", took)
+		}
 		if a.Err != nil && len(a.Err.Error()) > 1000 {
 			t.Errorf("an error of %d bytes", len(a.Err.Error()))
 		}
