@@ -89,7 +89,7 @@ func (e *Entry) notText() string {
 		}
 	}
 	for name, values := range e.Header {
-		if !utf8.ValidString(name + strings.Join(values, "")) {
+		if !utf8.ValidString(name + " " + strings.Join(values, " ")) {
 			return fmt.Sprintf("the header field %q", name)
 		}
 	}

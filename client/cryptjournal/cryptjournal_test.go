@@ -69,7 +69,7 @@ func FuzzEntry(f *testing.F) {
 		uint16(300))
 	f.Add("", "", "", []byte("\xf5retrysafe\x01abc"), int64(-1), uint16(0))
 	f.Fuzz(func(t *testing.T, key, url, name string, body []byte, begun int64, bit uint16) {
-		if !utf8.ValidString(key + url + name) {
+		if !utf8.ValidString(key + " " + url + " " + name) {
 			return // the client refuses it
 		}
 		inner := &one{}

@@ -331,7 +331,7 @@ func TestARequestThatAJournalWouldChangeIsNotSent(t *testing.T) {
 			return ctx
 		},
 		`the header field "X-Note"`: func(ctx context.Context, r *http.Request) context.Context {
-			r.Header.Set("X-Note", "caf\xe9")
+			r.Header["X-Note"] = []string{"\xc3", "\xa9"} // which together are UTF-8
 			return ctx
 		},
 		"the credential's name": func(ctx context.Context, _ *http.Request) context.Context {

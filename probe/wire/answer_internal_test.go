@@ -55,6 +55,9 @@ func FuzzAnswer(f *testing.F) {
 			if !strings.HasPrefix(want.Proto, "HTTP/1.") || len(raw) > maxHead || want.StatusCode < 100 {
 				return
 			}
+			if a.Err != nil && strings.Contains(a.Err.Error(), "a response cannot begin with") {
+				return // net/http is lenient with white space
+			}
 			if a.Status != want.StatusCode || !bytes.Equal(a.Body, body) || (bodyErr == nil) != (a.Err == nil) {
 				t.Fatalf("%q: %d, %q, %v; want %d, %q, %v", raw, a.Status, a.Body, a.Err, want.StatusCode, body, bodyErr)
 			}
