@@ -61,8 +61,10 @@ func TestTheTextOfPolicies(t *testing.T) {
 // the policy as it was. Seen to fail with "Truncate" to seconds of the limit in MarshalText, and with *p set before
 // "reconcile" is refused.
 func FuzzPolicyText(f *testing.F) {
-	for _, text := range []string{"", "reject", "wait:1h0.000000001s", "wait:-0s", "wait:9223372036854775807ns",
-		"rerun_tx", "reconcile", "open", "store"} {
+	for _, text := range []string{
+		"", "reject", "wait:1h0.000000001s", "wait:-0s", "wait:9223372036854775807ns",
+		"rerun_tx", "reconcile", "open", "store",
+	} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

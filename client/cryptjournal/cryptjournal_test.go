@@ -82,8 +82,10 @@ func FuzzEntry(f *testing.F) {
 			t.Fatal(err)
 		}
 		kept := *inner.entry
-		shown := fmt.Sprintf("%q", []any{kept.ID, kept.Intent, kept.Key, kept.Method, kept.URL, kept.Header,
-			string(kept.Body)})
+		shown := fmt.Sprintf("%q", []any{
+			kept.ID, kept.Intent, kept.Key, kept.Method, kept.URL, kept.Header,
+			string(kept.Body),
+		})
 		for _, text := range []string{key, string(body)} {
 			if len(text) > 16 && strings.Contains(shown, strings.Trim(fmt.Sprintf("%q", text), `"`)) {
 				t.Errorf("the inner journal has %q", text)

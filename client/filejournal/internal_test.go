@@ -65,9 +65,8 @@ func FuzzEntry(f *testing.F) {
 			body = nil
 		}
 		e := client.Entry{
-			ID: "0a", Intent: value, Key: key, Method: name, URL: url, Credential: value, Header: http.Header{name: {value,
-				key}},
-			Body: body, BegunAt: time.UnixMilli(begun % 200_000_000_000_000).UTC(), GivenUp: value,
+			ID: "0a", Intent: value, Key: key, Method: name, URL: url, Credential: value,
+			Header: http.Header{name: {value, key}}, Body: body, BegunAt: time.UnixMilli(begun % 200_000_000_000_000).UTC(), GivenUp: value,
 		}
 		line, err := logLine{Begin: &e}.encode()
 		if err != nil {

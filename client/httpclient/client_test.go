@@ -322,8 +322,7 @@ func TestNothingIsSentThatTheJournalDoesNotKeep(t *testing.T) {
 // A journal keeps text. An entry with other bytes would come back as another request, or under an ID that no client
 // resumes: nothing is sent that could not be resumed, and without a journal it is sent as it is.
 //
-// Seen to fail with notText taken out of journalBegin: after a restart the URL and the header had other bytes, and
-// Resume passed over the entry with the credential.
+// Seen to fail with notText taken out of journalBegin: it was sent.
 func TestARequestThatAJournalWouldChangeIsNotSent(t *testing.T) {
 	for says, change := range map[string]func(context.Context, *http.Request) context.Context{
 		"the URL": func(ctx context.Context, r *http.Request) context.Context {

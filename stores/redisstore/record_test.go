@@ -45,8 +45,10 @@ func FuzzDecode(f *testing.F) {
 			Keep: storekit.Keep{Replay: 1, Key: 2, Audit: 3}, Code: -5, Fingerprint: p.Fingerprint,
 			Meta: []byte("meta"), Body: []byte("body"),
 		},
-		key: p.Key, tags: newTags(tags), steps: []retrysafe.StepResult{{Name: "a", Data: []byte("1")}, {Name: "b",
-			Data: []byte{}}},
+		key: p.Key, tags: newTags(tags), steps: []retrysafe.StepResult{{Name: "a", Data: []byte("1")}, {
+			Name: "b",
+			Data: []byte{},
+		}},
 	}
 	whole := encode(full, omitted|watched)
 	f.Add(whole)

@@ -11,8 +11,10 @@ import (
 // A size that is accepted is the number of bytes of its unit, and fits 31 bits. Seen to fail with MaxInt32 not divided
 // by the unit.
 func FuzzSize(f *testing.F) {
-	for _, text := range []string{"1", "64KiB", "1 MiB", "2GiB", "1GiB", "9223372036854775807KiB", "-1B", "1KB",
-		"1KiBB", "0x10", "B"} {
+	for _, text := range []string{
+		"1", "64KiB", "1 MiB", "2GiB", "1GiB", "9223372036854775807KiB", "-1B", "1KB",
+		"1KiBB", "0x10", "B",
+	} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -7,11 +7,13 @@ import (
 )
 
 // Whatever a store's URL is like, its password is neither in the name that is printed nor in an error: written where it
-// belongs, in a parameter of any name that says so, or in the URL of a parameter. Seen to fail with hidePassword
-// returning text, and with "password" looked for in names as they are written.
+// belongs, or in a parameter of any name that says so. Seen to fail with "password" looked for in names as they are
+// written.
 func FuzzParse(f *testing.F) {
-	for _, scheme := range []string{"postgres", "mysql", "redis", "rediss", "nats", "dynamodb", "sqlite", "shards",
-		"move"} {
+	for _, scheme := range []string{
+		"postgres", "mysql", "redis", "rediss", "nats", "dynamodb", "sqlite", "shards",
+		"move",
+	} {
 		f.Add(scheme, "u", "", "h:1", "db", "connections=5", "password")
 	}
 	f.Add("postgres", "u", "%zz", "h", "db?", "a=b@c", "%70assword")
