@@ -222,7 +222,7 @@ func TestWhatTheServiceSaysIsRedacted(t *testing.T) {
 }
 
 // An answer frees the key, or ends it with what it says; all others leave the outcome unknown. A member that is there
-// twice is refused: the service may mean either. Seen to fail with Status not looked at in read, and with isAmbiguous
+// twice is refused: the service may mean either. Seen to fail with Status not looked at in read, and with repeated
 // taken out of it.
 func FuzzRead(f *testing.F) {
 	for _, text := range []string{
