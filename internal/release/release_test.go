@@ -297,8 +297,7 @@ func TestLicensesAreCurrent(t *testing.T) {
 	}
 }
 
-// Seen to fail with checkLicenses taken out of addModules (with a module that has such a license), with copyleft not
-// looked at, and with known set to true.
+// Seen to fail with copyleft not looked at, and with known not looked at in checkLicenses.
 func TestOnlyPermissiveLicensesAreAccepted(t *testing.T) {
 	const mit = "MIT License\n\nPermission is hereby granted, free\nof charge, to any person"
 	for _, c := range []struct {
