@@ -78,7 +78,7 @@ func FuzzOwnPath(f *testing.F) {
 }
 
 // A file of users that is accepted has each name once, with a role and a hash; an error shows no word that may be a
-// token. Seen to fail with words[2] in the error of parseUsers, and with seen taken out of it.
+// token. Seen to fail with words[2] in the error.
 func FuzzUsers(f *testing.F) {
 	hash := "sha256:" + strings.Repeat("0a", 32)
 	for _, text := range []string{
