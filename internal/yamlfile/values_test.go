@@ -46,8 +46,9 @@ func FuzzDuration(f *testing.F) {
 	})
 }
 
-// Whatever a file is, what is wrong with it is said with a place in it, and nothing is read that has more than 200 lists
-// and mappings inside of each other, for which the YAML library would take long. Seen to fail with tooDeep not looked at.
+// Whatever a file is, what is wrong with it is said with a place in it, and nothing is read that has more than 200
+// lists and mappings inside of each other, for which the YAML library would take long. Seen to fail with tooDeep not
+// looked at.
 func FuzzRead(f *testing.F) {
 	for _, text := range []string{
 		"a: 1\nb: [x, y]\n", "a: &x [*x]\n", "? [x]\n: y\n", "\uFEFFa: 'b", "a: |\n  b\n c", "---\na: 1\n---\nb: 1",
