@@ -1,6 +1,6 @@
 # What one does in this repository. `make` alone lists it.
 .DEFAULT_GOAL := help
-.PHONY: help test test-core servers race drivers tidy soak mutate fuzz bench compare matrix clients judges lint fmt proto demo pictures licenses pack release test-newest clean languages install site
+.PHONY: help test test-core servers race drivers tidy soak mutate fuzz vulncheck bench compare matrix clients judges lint fmt proto demo pictures licenses pack release test-newest clean languages install site
 
 ROOT     := github.com/retrysafe/retrysafe
 PACKAGES  = $(shell go list -m -f '{{.Path}}/...')
@@ -69,10 +69,11 @@ test-newest: ## test-core with the newest version of Go, which the go command do
 mutate: ## break the reference store on purpose, one line at a time: every break must be noticed
 	go run ./internal/testing/mutate
 
-fuzz: ## run every fuzz target for FUZZTIME (60s)
+fuzz: ## run every fuzz target for FUZZTIME (60s), and keep of what was found the inputs that run more of the code
 	@go list -f '{{.ImportPath}} {{.Dir}}' $(PACKAGES) | while read pkg dir; do \
 		for f in $$(grep -ho '^func Fuzz[A-Za-z0-9_]*' $$dir/*_test.go 2>/dev/null | sed 's/func //'); do \
 			echo "$$pkg $$f"; go test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$pkg || exit 1; \
+			go run ./internal/testing/corpus $$dir $$f || exit 1; \
 		done; \
 	done
 
@@ -144,6 +145,13 @@ site/node_modules/.package-lock.json: site/package.json site/package-lock.json
 
 install: ## install the command from this checkout, with the commit in its version
 	go install -ldflags '-X $(ROOT)/cmd/retrysafe/internal/cli.commit=$(shell git describe --always --dirty)' ./cmd/retrysafe
+
+# With GOVULNDB=file:///DIRECTORY, a copy of the database.
+vulncheck: ## look for known vulnerabilities in what every module calls (needs vuln.go.dev)
+	@GOWORK=off GOBIN=$(CURDIR)/$(BIN) $(RELEASED) go install golang.org/x/vuln/cmd/govulncheck@v1.9.0
+	@failed=0; for m in $(MODULES); do echo "$$m"; \
+		(cd $$m && GOWORK=off $(RELEASED) $(CURDIR)/$(BIN)/govulncheck $(if $(GOVULNDB),-db $(GOVULNDB)) ./...) || failed=1; \
+	done; exit $$failed
 
 licenses: ## write cmd/retrysafe/licenses.txt after a change of dependencies
 	go run ./internal/release licenses

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/retrysafe/retrysafe"
 )
@@ -76,11 +78,34 @@ func (e *Entry) sameRequest(o *Entry) bool {
 	return e.Method == o.Method && e.URL == o.URL && bytes.Equal(e.Body, o.Body)
 }
 
+// notText names what of the entry is not UTF-8; empty: all of it is. Journals keep text, as JSON or in a database. With
+// other bytes an entry would not come back as it was: under another ID, which no client resumes, or as another request.
+func (e *Entry) notText() string {
+	for _, part := range [][2]string{
+		{"the key", e.Key}, {"the method", e.Method}, {"the URL", e.URL}, {"the credential's name", e.Credential},
+	} {
+		if !utf8.ValidString(part[1]) {
+			return part[0]
+		}
+	}
+	for name, values := range e.Header {
+		if !utf8.ValidString(name + " " + strings.Join(values, " ")) {
+			return fmt.Sprintf("the header field %q", name)
+		}
+	}
+	return ""
+}
+
 // journalBegin puts the call into the journal, or resumes what the journal has of it.
 func (c *call) journalBegin() error {
 	if err := c.x.Journal(&c.entry); err != nil {
 		return err
 	}
+	if what := c.entry.notText(); what != "" {
+		return fmt.Errorf("client: %s of the request is not UTF-8, and a journal would change it: write it in UTF-8, or "+
+			"send the request without a journal", what)
+	}
+	c.entry.Intent = strings.ToValidUTF8(c.entry.Intent, "\uFFFD") // it is for people
 	c.entry.BegunAt = c.entry.BegunAt.Round(0).Truncate(time.Millisecond)
 	known, err := c.e.options.Journal.Begin(c.ctx, c.entry)
 	switch {

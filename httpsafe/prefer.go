@@ -22,16 +22,34 @@ func (c *config) preferencesOf(r *http.Request) preferences {
 		return p
 	}
 	for _, line := range lines {
-		for preference := range strings.SplitSeq(line, ",") {
+		for line != "" {
+			var preference string
+			preference, line = cutOutsideQuotes(line, ',')
 			p.read(c, preference)
 		}
 	}
 	return p
 }
 
+// cutOutsideQuotes cuts a line at the first mark that is not in a quoted string (RFC 9110, section 5.6.4).
+func cutOutsideQuotes(line string, mark byte) (before, after string) {
+	quoted := false
+	for i := 0; i < len(line); i++ {
+		switch c := line[i]; {
+		case c == '"':
+			quoted = !quoted
+		case c == '\\' && quoted:
+			i++
+		case c == mark && !quoted:
+			return line[:i], line[i+1:]
+		}
+	}
+	return line, ""
+}
+
 // read notes one preference. The first of each name counts.
 func (p *preferences) read(c *config, preference string) {
-	preference, _, _ = strings.Cut(preference, ";")
+	preference, _ = cutOutsideQuotes(preference, ';')
 	name, value, _ := strings.Cut(preference, "=")
 	value = strings.Trim(strings.TrimSpace(value), `"`)
 	switch strings.ToLower(strings.TrimSpace(name)) {

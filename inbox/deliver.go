@@ -5,12 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/httpsafe"
+	"github.com/retrysafe/retrysafe/internal/retry"
 	"github.com/retrysafe/retrysafe/outbox"
 )
 
@@ -135,14 +134,5 @@ func (w *response) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// retryAfter returns how long the answer asks to wait (RFC 9110, section 10.2.3).
-func (w *response) retryAfter() time.Duration {
-	text := strings.TrimSpace(w.header.Get("Retry-After"))
-	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil {
-		return time.Duration(seconds) * time.Second
-	}
-	if at, err := http.ParseTime(text); err == nil {
-		return time.Until(at)
-	}
-	return 0
-}
+// retryAfter returns how long the answer asks to wait.
+func (w *response) retryAfter() time.Duration { return retry.After(w.header, time.Now()) }

@@ -45,11 +45,14 @@ var unsaved = []string{
 
 // message returns the message that a request is saved as.
 func (in *Inbox) message(a *httpsafe.Accepted) (outbox.Message, error) {
-	r := a.Request
+	r, target := a.Request, a.Request.URL.RequestURI()
+	if r.URL.Opaque != "" { // as in "POST mailto:x", of which RequestURI returns what request does not read
+		target = r.URL.String()
+	}
 	m := outbox.Message{
 		Key: a.Key.String(), Topic: in.topic, Aggregate: in.order(a), Body: a.Body,
 		Header: map[string]string{
-			scopeName: a.Key.Scope, idName: a.Key.ID, methodName: r.Method, targetName: r.URL.RequestURI(), hostName: r.Host,
+			scopeName: a.Key.Scope, idName: a.Key.ID, methodName: r.Method, targetName: target, hostName: r.Host,
 			remoteName: r.RemoteAddr,
 		},
 	}

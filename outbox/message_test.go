@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"errors"
+	"maps"
 	"strings"
 	"testing"
 )
@@ -65,4 +66,36 @@ func TestErrorTextFitsAnyDatabase(t *testing.T) {
 	if got := errorText(nil); got != "" {
 		t.Errorf("got %q for no error", got)
 	}
+}
+
+// A header comes back as it was saved, and a column that another program has written is an error or a header.
+func FuzzHeader(f *testing.F) {
+	f.Add("a", "b", []byte(`{"a":"b"}`))
+	f.Add("", "\x00\u2028", []byte(`{"a":1}`))
+	f.Add("\xff", "<&>", []byte(`null`))
+	f.Fuzz(func(t *testing.T, name, value string, column []byte) {
+		h := map[string]string{name: value}
+		if (Message{Header: h}).validate() == nil {
+			kept, err := encodeHeader(h)
+			var again map[string]string
+			if err == nil {
+				again, err = decodeHeader(kept)
+			}
+			if err != nil || !maps.Equal(again, h) {
+				t.Errorf("%q became %q, %v", h, again, err)
+			}
+		}
+		read, err := decodeHeader(column)
+		if err != nil || len(read) == 0 {
+			return
+		}
+		kept, err := encodeHeader(read)
+		var again map[string]string
+		if err == nil {
+			again, err = decodeHeader(kept)
+		}
+		if err != nil || !maps.Equal(again, read) {
+			t.Errorf("%q became %q, %v", read, again, err)
+		}
+	})
 }

@@ -3,6 +3,7 @@ package caller_test
 import (
 	"encoding/base64"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/retrysafe/retrysafe/internal/caller"
@@ -126,4 +127,45 @@ func TestCredentials(t *testing.T) {
 	if name, err := caller.Credentials([]string{"Bearer t"}, []string{""}); err != nil || name != caller.Digest("Bearer t") {
 		t.Errorf("an empty key beside an Authorization: %q, %v", name, err)
 	}
+}
+
+// Two requests have the same caller only if they have the same credentials, and the name shows none of them. Seen to
+// fail with Digest(bearer + key) for both.
+func FuzzCredentials(f *testing.F) {
+	f.Add("Bearer abcdefgh12", "key-abcdefgh", "Bearer abcdefgh1", "2key-abcdefgh")
+	f.Add("", "k", "k", "")
+	f.Add("Bearer a.eyJleHAiOjF9.b", "", "DPoP x", "y")
+	f.Add("AWS4-HMAC-SHA256 Credential=AKID/2026, Signature=1", "", "Basic YTpi", "")
+	f.Fuzz(func(t *testing.T, bearer, key, otherBearer, otherKey string) {
+		list := func(s string) []string {
+			if s == "" {
+				return nil
+			}
+			return []string{s}
+		}
+		name, err := caller.Credentials(list(bearer), list(key))
+		if (name == "") != (err != nil) {
+			t.Fatalf("%q, %v", name, err)
+		}
+		if err != nil {
+			return
+		}
+		for _, secret := range []string{bearer, key} {
+			if len(secret) > 7 && strings.Contains(name, secret) && !strings.Contains("sha256:", secret) {
+				t.Errorf("%q is in %q", secret, name)
+			}
+		}
+		if again, err := caller.Credentials(list(bearer), list(key)); again != name || err != nil {
+			t.Errorf("%q, then %q, %v", name, again, err)
+		}
+		other, err := caller.Credentials(list(otherBearer), list(otherKey))
+		same := bearer == otherBearer && key == otherKey || key == "" && otherBearer == "" && bearer == otherKey ||
+			bearer == "" && otherKey == "" && key == otherBearer // either field may hold a credential
+		if err == nil && (other == name) != same {
+			t.Errorf("%q, %q is %q; %q, %q is %q", bearer, key, name, otherBearer, otherKey, other)
+		}
+		if id, ok := caller.AWSAccessKey(bearer); ok {
+			t.Errorf("%q has the access key %q, and is the same on each request", bearer, id)
+		}
+	})
 }

@@ -17,7 +17,7 @@ require (
 	github.com/klauspost/pgzip v1.2.6 // indirect
 	github.com/opencontainers/go-digest v1.0.0 // indirect
 	github.com/opencontainers/image-spec v1.1.1 // indirect
-	github.com/ulikunitz/xz v0.5.12 // indirect
+	github.com/ulikunitz/xz v0.5.17 // indirect
 )
 
 replace github.com/retrysafe/retrysafe => ../..

@@ -88,12 +88,46 @@ func (h holders) addModules(ctx context.Context, folder string, t target) error 
 		if len(texts) == 0 {
 			return fmt.Errorf("%s has no license file: the command must not contain it", fields[0])
 		}
+		if err := checkLicenses(fields[0], texts); err != nil {
+			return err
+		}
 		for _, text := range texts {
 			h.add(text, fields[0])
 			if strings.HasPrefix(fields[0], "golang.org/x/sys ") {
 				h.add(text, "the Go standard library") // whose license is identical
 			}
 		}
+	}
+	return nil
+}
+
+// permissive matches the licenses that admit any use of a binary, if their texts accompany it.
+var permissive = regexp.MustCompile(`(?i)Apache License|Permission is hereby granted, free of charge|` +
+	`Redistribution and use in source and binary forms|Permission to use, copy, modify,? and(/or)? distribute`)
+
+// copyleft matches the beginning of licenses that ask for more: for source code, for the same license, or for a fee.
+var copyleft = regexp.MustCompile(`(?i)GNU (Lesser |Library |Affero )?General Public|Mozilla Public|Eclipse Public|` +
+	`European Union Public|Common Development and Distribution|Server Side Public|Business Source|Commons Clause|` +
+	`Elastic License|ShareAlike|NonCommercial`)
+
+// fileCopyleft are modules under the Mozilla Public License, which asks for the source of its own files and of nothing
+// else. It is public, and licensesFile names the module and the version that have it.
+var fileCopyleft = []string{"github.com/go-sql-driver/mysql"}
+
+// checkLicenses refuses a module, named with its version, whose license is not known to be permissive.
+func checkLicenses(module string, texts []string) error {
+	name, _, _ := strings.Cut(module, " ")
+	known := slices.Contains(fileCopyleft, name)
+	for _, text := range texts {
+		text = strings.Join(strings.Fields(text), " ")
+		if found := copyleft.FindString(text[:min(len(text), 400)]); found != "" && !slices.Contains(fileCopyleft, name) {
+			return fmt.Errorf("%s is under a license of the %q kind: the command must not contain it", module, found)
+		}
+		known = known || permissive.MatchString(text)
+	}
+	if !known {
+		return fmt.Errorf("%s is under a license that is not known to be permissive: read it, and add what it says to "+
+			"permissive in internal/release/licenses.go, or do without the module", module)
 	}
 	return nil
 }

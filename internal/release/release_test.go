@@ -297,6 +297,32 @@ func TestLicensesAreCurrent(t *testing.T) {
 	}
 }
 
+// Seen to fail with copyleft not looked at, and with known not looked at in checkLicenses.
+func TestOnlyPermissiveLicensesAreAccepted(t *testing.T) {
+	const mit = "MIT License\n\nPermission is hereby granted, free\nof charge, to any person"
+	for _, c := range []struct {
+		module string
+		texts  []string
+		refuse string
+	}{
+		{"example.com/a v1.0.0", []string{mit}, ""},
+		{"example.com/a v1.0.0", []string{"Copyright 2015 A. All Rights Reserved.", mit}, ""},
+		{"github.com/go-sql-driver/mysql v1.10.1", []string{"Mozilla Public License Version 2.0"}, ""},
+		{"example.com/a v1.0.0", []string{"Mozilla Public License Version 2.0"}, `"Mozilla Public"`},
+		{"example.com/a v1.0.0", []string{mit, "   GNU GENERAL PUBLIC\n   LICENSE\n Version 3"}, `"GNU GENERAL PUBLIC"`},
+		{"example.com/a v1.0.0", []string{"GNU AFFERO GENERAL PUBLIC LICENSE"}, "example.com/a v1.0.0"},
+		{"example.com/a v1.0.0", []string{"GNU LESSER GENERAL PUBLIC LICENSE"}, "must not contain it"},
+		{"example.com/a v1.0.0", []string{"Business Source License 1.1"}, "must not contain it"},
+		{"example.com/a v1.0.0", []string{"\"Commons Clause\" License Condition v1.0\n" + mit}, "must not contain it"},
+		{"example.com/a v1.0.0", []string{"Copyright 2015 A. All Rights Reserved."}, "not known to be permissive"},
+	} {
+		err := checkLicenses(c.module, c.texts)
+		if (err == nil) != (c.refuse == "") || err != nil && !strings.Contains(err.Error(), c.refuse) {
+			t.Errorf("%s, %.40q: %v, want %q", c.module, c.texts, err, c.refuse)
+		}
+	}
+}
+
 // signingKey returns the file of a new key, which the repository names as one that signs releases.
 func signingKey(t *testing.T, repo string) string {
 	t.Helper()

@@ -1,7 +1,6 @@
 package retry
 
 import (
-	"errors"
 	"net/http"
 	"strconv"
 	"strings"
@@ -15,8 +14,8 @@ const longestAfter = (1<<31 - 1) * time.Second
 // says nothing, or an instant that is past.
 func After(h http.Header, now time.Time) time.Duration {
 	text := strings.TrimSpace(h.Get("Retry-After"))
-	seconds, err := strconv.ParseUint(text, 10, 31) // of a number beyond that it returns the greatest
-	if err == nil || errors.Is(err, strconv.ErrRange) {
+	if text != "" && strings.Trim(text, "0123456789") == "" {
+		seconds, _ := strconv.ParseUint(text, 10, 31) // of a number beyond that it returns the greatest
 		return time.Duration(seconds) * time.Second
 	}
 	at, err := http.ParseTime(text)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 )
@@ -48,6 +49,39 @@ func Read(name string, source []byte, what string, known map[string]Field, finis
 	return nil
 }
 
+// maxNesting bounds lists and mappings inside of each other. The time of the YAML library grows with the square of their
+// number: it took seconds for 40 KB of brackets.
+const maxNesting = 200
+
+// tooDeep returns the token at which a source has more than maxNesting lists and mappings inside of each other, those by
+// indentation aside, of which a file cannot have so many.
+func tooDeep(source []byte) *token.Token {
+	depth, line, inLine := 0, 0, 0
+	for _, t := range lexer.Tokenize(string(source)) {
+		switch t.Type {
+		case token.SequenceStartType, token.MappingStartType:
+			depth++
+		case token.SequenceEndType, token.MappingEndType:
+			depth = max(depth-1, 0)
+		case token.SequenceEntryType, token.MappingKeyType: // several in a line are inside of each other
+			if t.Position.Line != line {
+				line, inLine = t.Position.Line, 0
+			}
+			inLine++
+		}
+		if depth+inLine > maxNesting {
+			return t
+		}
+	}
+	return nil
+}
+
+// IsTooDeep reports whether a source, of a file that [Read] does not read, would keep the YAML library busy for long.
+func IsTooDeep(source []byte) (deep bool) {
+	defer func() { deep = deep || recover() != nil }() // the lexer gave up on something that is no YAML
+	return tooDeep(source) != nil
+}
+
 // parse returns the file's one document; nil if it is empty.
 func parse(source []byte) (root ast.Node, fault *Fault) {
 	if len(source) > maxFile {
@@ -58,6 +92,11 @@ func parse(source []byte) (root ast.Node, fault *Fault) {
 			root, fault = nil, &Fault{Message: "the file is not YAML"}
 		}
 	}()
+	if deep := tooDeep(source); deep != nil {
+		return nil, &Fault{
+			At: tokenPosition(deep), Message: fmt.Sprintf("more than %d lists and mappings are inside of each other here", maxNesting),
+		}
+	}
 	file, err := parser.ParseBytes(source, 0)
 	if err != nil {
 		return nil, syntaxFault(err)

@@ -57,6 +57,8 @@ func document(source []byte) (root map[string]any, err error) {
 		d := json.NewDecoder(bytes.NewReader(text))
 		d.UseNumber()
 		err = d.Decode(&root)
+	} else if yamlfile.IsTooDeep(source) {
+		err = errors.New("it has too many lists and mappings inside of each other")
 	} else {
 		err = yaml.Unmarshal(source, &root)
 	}

@@ -199,16 +199,16 @@ func (c *Conn) readAnswer(method string, informed func(status int)) (a Answer) {
 // readHead reads a response up to its body, and keeps its lines.
 func (c *Conn) readHead(a *Answer) (raw []byte, status int, err error) {
 	for a.Lines = nil; ; {
-		line, err := c.in.ReadBytes('\n')
+		line, err := c.readLine(maxHead - len(raw))
 		raw = append(raw, line...)
 		text := strings.TrimRight(string(line), "\r\n")
 		switch {
+		case len(raw) >= maxHead:
+			return raw, 0, errors.New("the head of the response does not end")
 		case err != nil && len(raw) > 0:
 			return raw, 0, fmt.Errorf("it breaks off in its header section, %q", Shorten(raw, 60))
 		case err != nil:
 			return raw, 0, err
-		case len(raw) > maxHead:
-			return raw, 0, errors.New("the head of the response does not end")
 		case status == 0:
 			if status = statusOf(text); status == 0 {
 				return raw, 0, fmt.Errorf("a response cannot begin with %q", Shorten(line, 60))
@@ -218,6 +218,18 @@ func (c *Conn) readHead(a *Answer) (raw []byte, status int, err error) {
 		default:
 			name, value, _ := strings.Cut(text, ":")
 			a.Lines = append(a.Lines, HeaderLine{name, strings.TrimSpace(value)})
+		}
+	}
+}
+
+// readLine reads a line with its end, and no more than limit bytes of it, give or take a buffer: a server that never
+// ends its line must not fill the memory.
+func (c *Conn) readLine(limit int) (line []byte, err error) {
+	for {
+		part, err := c.in.ReadSlice('\n')
+		line = append(line, part...)
+		if !errors.Is(err, bufio.ErrBufferFull) || len(line) >= limit {
+			return line, err
 		}
 	}
 }
@@ -240,7 +252,7 @@ func (c *Conn) readBody(a *Answer, head []byte, method string) {
 	c.in = bufio.NewReader(io.MultiReader(bytes.NewReader(head), c.in))
 	r, err := http.ReadResponse(c.in, &http.Request{Method: method})
 	if err != nil {
-		a.Err = fmt.Errorf("no valid response: %w", err)
+		a.Err = fmt.Errorf("no valid response: %w", shortened(err))
 		return
 	}
 	defer func() { _ = r.Body.Close() }()
@@ -251,12 +263,21 @@ func (c *Conn) readBody(a *Answer, head []byte, method string) {
 	a.take(r)
 }
 
+// shortened returns an error whose text fits a report: some of net/http quote a line of the response.
+func shortened(err error) error {
+	const most = 300
+	if text := err.Error(); len(text) > most {
+		return errors.New(Shorten([]byte(text), most))
+	}
+	return err
+}
+
 // take reads the body and the trailer of a response, which its caller closes. A body that breaks off leaves a part of it, and Err says so.
 func (a *Answer) take(r *http.Response) {
 	var err error
 	a.Status = r.StatusCode
 	if a.Body, err = io.ReadAll(io.LimitReader(r.Body, maxBody)); err != nil {
-		a.Err = fmt.Errorf("the body breaks off after %d bytes: %w", len(a.Body), err)
+		a.Err = fmt.Errorf("the body breaks off after %d bytes: %w", len(a.Body), shortened(err))
 	}
 	a.Trailer = r.Trailer
 }

@@ -43,18 +43,24 @@ func deliveries(d *amqp.Delivery) int {
 	return n
 }
 
+// mostCounted is what larger numbers of deliveries count as. Publishers can write any number into a header, and a sum
+// that overflows would have a message delivered for ever.
+const mostCounted = 1_000_000
+
+// number returns a number of deliveries from a header; 0 if it is none.
 func number(v any) int {
-	switch n := v.(type) {
+	var n int64
+	switch v := v.(type) {
 	case int64:
-		return int(n)
+		n = v
 	case int32:
-		return int(n)
+		n = int64(v)
 	case int16:
-		return int(n)
+		n = int64(v)
 	case int8:
-		return int(n)
+		n = int64(v)
 	}
-	return 0
+	return int(max(0, min(n, mostCounted)))
 }
 
 // headerOf returns the headers that can be written as text. Others, such as tables, are left out.

@@ -4,8 +4,10 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"maps"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -45,16 +47,28 @@ func (p *parts) encode() types.AttributeValue {
 	}}
 }
 
+// decodeParts reads what encode has written; nil if there is nothing. Numbers that no Store writes are errors: memory
+// is allocated by them, and an answer is divided.
 func decodeParts(v types.AttributeValue) (*parts, error) {
+	if v == nil {
+		return nil, nil
+	}
 	m, ok := v.(*types.AttributeValueMemberM)
 	if !ok {
-		return nil, nil
+		return nil, errors.New("attribute pa: want a map")
 	}
 	d := reader{from: m.Value}
 	p := &parts{
 		prefix: textOf(m.Value["pr"]), bytes: d.number("by"), meta: d.number("me"), until: d.number("un"),
 	}
+	if d.err == nil && !p.valid() {
+		d.err = errors.New("attribute pa: it names parts that cannot be")
+	}
 	return p, d.err
+}
+
+func (p *parts) valid() bool {
+	return strings.HasPrefix(p.prefix, prefixParts) && 0 <= p.meta && p.meta <= p.bytes && p.bytes <= MaxBytes
 }
 
 // count is how many items there are.

@@ -170,9 +170,12 @@ func (d *reader) explained() error {
 }
 
 func (r *record) decodeSteps(v types.AttributeValue) error {
+	if v == nil {
+		return nil
+	}
 	list, ok := v.(*types.AttributeValueMemberL)
 	if !ok {
-		return nil
+		return errors.New("attribute sp: want a list")
 	}
 	for _, element := range list.Value {
 		m, ok := element.(*types.AttributeValueMemberM)

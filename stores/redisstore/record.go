@@ -150,7 +150,11 @@ func decodeTags(step []byte) (retrysafe.Tags, error) {
 	if len(step) < text {
 		return retrysafe.Tags{}, errFormat
 	}
-	return retrysafe.ParseTags(string(step[text:]))
+	tags, err := retrysafe.ParseTags(string(step[text:]))
+	if err != nil {
+		return retrysafe.Tags{}, errFormat
+	}
+	return tags, nil
 }
 
 // newTags returns the step with these tags; nothing if there are none.

@@ -51,6 +51,8 @@ func ParseLink(name, template string) (Link, error) {
 		return l, yamlfile.Wrong("a link must be an HTTP URL", "write https:// or http:// and a host, without user: "+example)
 	case !origin.MatchString(template):
 		return l, yamlfile.Wrong("a placeholder stands in the host", "write it behind the host: "+example)
+	case strings.ContainsAny(template, " \"<>\\^`|"):
+		return l, yamlfile.Wrong("a character of the link cannot be in a URL", "write it percent-encoded: %20 for a space")
 	case hasDots(u):
 		return l, yamlfile.Wrong("the path has the part . or ..", "write the path without it")
 	}

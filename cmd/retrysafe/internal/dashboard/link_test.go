@@ -43,6 +43,7 @@ func TestTemplatesThatAreRefused(t *testing.T) {
 		"https://example.com/{tag:order":  "no counterpart",
 		"https://example.com/a}":          "no counterpart",
 		"https://example.com/../{digest}": "part . or ..",
+		"https://example.com/ {digest}":   "cannot be in a URL",
 	} {
 		if _, err := ParseLink("Stripe", template); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: got %v, want %q", template, err, says)

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
@@ -145,6 +146,33 @@ func (s Service) ask(ctx context.Context, key retrysafe.Digest, question []byte)
 
 var errUnknown = errors.New("the service does not know what became of the operation")
 
+// repeated returns a name that an object of the next JSON value has twice, in whatever letters; empty if there is none.
+// Of these encoding/json takes the last, and the service may mean the first: one of the two may be that nothing was
+// executed.
+func repeated(d *json.Decoder) string {
+	begin, _ := d.Token() // it is known to be JSON
+	if begin != json.Delim('{') && begin != json.Delim('[') {
+		return ""
+	}
+	seen := map[string]bool{}
+	for d.More() {
+		if begin == json.Delim('{') {
+			token, _ := d.Token()
+			name, _ := token.(string)
+			folded := strings.ToLower(strings.ToUpper(name)) // as encoding/json compares them
+			if seen[folded] {
+				return name
+			}
+			seen[folded] = true
+		}
+		if name := repeated(d); name != "" {
+			return name
+		}
+	}
+	_, _ = d.Token()
+	return ""
+}
+
 // read returns the result that an answer stands for; nil if the operation was not executed.
 func read(text []byte) (*retrysafe.Result, error) {
 	var a answer
@@ -155,6 +183,9 @@ func read(text []byte) (*retrysafe.Result, error) {
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("the answer is not understood: something follows the JSON object")
+	}
+	if name := repeated(json.NewDecoder(bytes.NewReader(text))); name != "" {
+		return nil, fmt.Errorf("the answer is not understood: it has %q twice", name)
 	}
 	switch {
 	case a.Outcome == "unknown":

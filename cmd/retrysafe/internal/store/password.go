@@ -58,9 +58,11 @@ func hidePassword(text string) string {
 	return front + "?" + strings.Join(params, "&")
 }
 
-// hideIn covers the passwords in the value of a parameter.
+// hideIn covers the passwords in the value of a parameter, however its name is written: that a name is not known is said
+// with the URL.
 func hideIn(name, value string) string {
-	if strings.Contains(name, "password") {
+	decoded, err := url.PathUnescape(name)
+	if err != nil || strings.Contains(strings.ToLower(decoded), "password") {
 		return hidden
 	}
 	if name != "notify" {

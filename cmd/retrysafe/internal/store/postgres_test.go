@@ -83,6 +83,8 @@ func TestPasswordsAreNotPrinted(t *testing.T) {
 		"postgres://u:s3cret@h/db?notify=postgres%3A%2F%2Fu%3As3cret%40h%2Fdb%26sslmode=off",
 		"postgres://u@h/db?password=s3cret",
 		"postgres://u@h/db?sslpassword=s3cret&pool_max_conns=x",
+		"postgres://u@h/db?PASSWORD=s3cret&pool_max_conns=x",
+		"redis://h?%70assword=s3cret",
 		"postgres://u:s3cret/x@h/db",
 		"postgres://u:12/s3cret@h/db",
 		"postgres://u:12/3/s3cret@h/db",

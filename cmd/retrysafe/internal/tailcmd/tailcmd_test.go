@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
@@ -232,4 +234,34 @@ func TestTailOfNoProxy(t *testing.T) {
 			t.Errorf("%s: %v, want %q", admin, err, fmt.Sprint(says))
 		}
 	}
+}
+
+// Whatever a process sends, an event is one line of text, without anything that a terminal would obey. Seen to fail
+// with Clean taken out of text for the path, and for the fields.
+func FuzzEvent(f *testing.F) {
+	f.Add([]byte(`{"time":"2026-01-02T03:04:05Z","path":"/a\u001b[2J","outcome":"replayed","took_seconds":1e-3}`))
+	f.Add([]byte(`{"key":"\u202e","scope":"\n","problem":"\u0085","error":"\ud800","took_seconds":1e300,"lost":3}`))
+	f.Add([]byte(`{"status":-1,"took_seconds":-1}`))
+	f.Fuzz(func(t *testing.T, line []byte) {
+		var e Event
+		if json.Unmarshal(line, &e) != nil {
+			return
+		}
+		shown := text(e)
+		if !utf8.ValidString(shown) || strings.ContainsFunc(shown, func(r rune) bool { return !unicode.IsPrint(r) }) {
+			t.Errorf("%q is shown as %q", line, shown)
+		}
+		again, err := json.Marshal(e)
+		var same Event
+		if err == nil {
+			err = json.Unmarshal(again, &same)
+		}
+		if err != nil || !same.Time.Equal(e.Time) {
+			t.Errorf("%q became %q, %v", line, again, err)
+		}
+		same.Time = e.Time
+		if same != e {
+			t.Errorf("%+v became %+v", e, same)
+		}
+	})
 }
