@@ -89,7 +89,7 @@ bench: ## measure against peers and limits, side by side, into bench/results.jso
 compare: ## the Retry-Safety Index: what the probe finds in public software and in us, into docs/compare (about an hour)
 	go run ./bench/compare
 
-languages: ## run the services in Ruby, PHP and Java too, which complete their keys through SQL (installs Rails, Laravel, Spring; minutes)
+languages: ## run the services in Ruby, PHP, Java and C# too, which complete their keys through SQL (installs Rails, Laravel, Spring, Mono; minutes)
 	go test $(RACE) -vet=all -tags languages -count=1 -timeout 60m $(TESTFLAGS) $(LANGUAGES)
 
 # CELL is a store, a store/fault or a store/fault/policy; without it, the results and the page are written.
