@@ -99,7 +99,7 @@ func allPrograms() []program {
 		python, node, chromium, lintian, rpm,
 		pythonWith("psycopg"), pythonWith("psycopg2"), pythonWith("build", "hatchling", "ensurepip", "mypy"),
 		pythonWith("cryptography", "boto3", "confluent_kafka"),
-		pythonWith("django", "flask", "fastapi", "sqlalchemy", "uvicorn", "waitress", "psycopg_pool"),
+		pythonWith("pytest"), pythonWith("django", "flask", "fastapi", "sqlalchemy", "uvicorn", "waitress", "psycopg_pool"),
 	}
 }
 
