@@ -19,6 +19,7 @@ import (
 
 	"github.com/retrysafe/retrysafe/internal/testing/servers"
 )
+	"github.com/retrysafe/retrysafe/internal/testing/soak"
 
 // built returns a packager for the working tree, and the command as it is built for this machine.
 func built(t *testing.T) (*packager, []byte) {
@@ -389,8 +390,43 @@ func TestPackagesAreReproducible(t *testing.T) {
 				t.Fatal(err)
 			}
 			made[i][name] = data
+// The chart of a release has the version of the release, and runs the image with this version. Everything else in it is
+// what the repository has. With RETRYSAFE_SOAK above 1, Helm loads the archive, and renders it.
+//
+// Seen to fail with "" in place of the prefix in the call of tarball, with ReplaceAll taken out of chart, and with
+// "(version)" alone in chartVersions.
+func TestSoakChart(t *testing.T) {
+	t.Parallel()
+	p := &packager{tree: checkout, version: version, time: time.Unix(1_750_000_000, 0)}
+	name, data, err := p.chart()
+	archive, folder, source := save(t, name, data, err), t.TempDir(), filepath.Join(checkout, "deploy/helm/retrysafe")
+	if want := "retrysafe-chart-" + version[1:] + ".tgz"; name != want {
+		t.Errorf("the file is %s, want %s", name, want)
+	}
+	do(t, folder, nil, "tar", "-xzf", archive)
+	edit(t, filepath.Join(folder, "retrysafe/Chart.yaml"), "\nversion: "+version[1:]+"\n", "\nversion: 0.1.0\n")
+	edit(t, filepath.Join(folder, "retrysafe/Chart.yaml"), "\nappVersion: "+version[1:]+"\n", "\nappVersion: 0.1.0\n")
+	if differs, err := command(t.Context(), ".", nil, "diff", "-r", source, filepath.Join(folder, "retrysafe")); err != nil {
+		t.Errorf("with the versions put back, the chart differs from the repository's: %v\n%s", err, differs)
+	}
+	if soak.Times(t, 1) == 1 {
+		return // Helm takes minutes to compile
+	}
+	check, values := filepath.Join(t.TempDir(), "check"), filepath.Join(checkout, "deploy/helm/testdata")
+	do(t, filepath.Join(values, "check"), append(os.Environ(), "GOWORK=off", "GOFLAGS=-trimpath", "CGO_ENABLED=0"),
+		"go", "build", "-o", check, ".")
+	rendered := do(t, ".", nil, check, archive, filepath.Join(values, "gateway.yaml"), filepath.Join(t.TempDir(), "proxy.yaml"))
+	for _, want := range []string{"app.kubernetes.io/version: \"" + version[1:] + "\"", "helm.sh/chart: retrysafe-" + version[1:]} {
+		if !strings.Contains(rendered, want) {
+			t.Errorf("%q is not in\n%s", want, rendered)
 		}
-		err := errors.Join(p.npm(t.Context(), dist, map[target][]byte{{"windows", "amd64"}: binary}),
+	}
+}
+
+		}
+		name, chart, err := p.chart()
+		made[i][name] = chart
+		err = errors.Join(err, p.npm(t.Context(), dist, map[target][]byte{{"windows", "amd64"}: binary}),
 			p.python(t.Context(), dist, python))
 		if err != nil {
 			t.Fatal(err)
@@ -405,8 +441,8 @@ func TestPackagesAreReproducible(t *testing.T) {
 			}
 		}
 	}
-	if len(made[0]) != 7 {
-		t.Errorf("%d files were made, want 7", len(made[0]))
+	if len(made[0]) != 8 {
+		t.Errorf("%d files were made, want 8", len(made[0]))
 	}
 	for name, data := range made[0] {
 		if !bytes.Equal(data, made[1][name]) {

@@ -58,7 +58,7 @@ func TestSoakRelease(t *testing.T) {
 	if whole {
 		servers.NPM(t)
 		r.python = servers.PythonWith(t, "build", "hatchling")
-		prepare, made = r.prepare, 11
+		prepare, made = r.prepare, 12
 	}
 	tags, err := prepare(t.Context(), temp)
 	if err != nil {
