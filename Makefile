@@ -152,7 +152,7 @@ pack: ## write every public module of the working tree, as it would be released,
 	@go run ./internal/release pack $(or $(DIR),$(error say where to: make pack DIR=out)) $(VERSION)
 
 release: ## make the release VERSION, signed with KEY: tags, binaries and packages, as RELEASING.md says; DRY_RUN=1 only tries it
-	@go run ./internal/release make $(if $(DRY_RUN),-n) $(if $(KEY),-key $(KEY)) $(or $(VERSION),$(error say which version: make release VERSION=v0.1.0))
+	@$(RELEASED) go run ./internal/release make $(if $(DRY_RUN),-n) $(if $(KEY),-key $(KEY)) $(or $(VERSION),$(error say which version: make release VERSION=v0.1.0))
 
 clean: ## remove what was built
 	rm -rf $(BIN)
