@@ -90,7 +90,7 @@ bench: ## measure against peers and limits, side by side, into bench/results.jso
 compare: ## the Retry-Safety Index: what the probe finds in public software and in us, into docs/compare (about an hour)
 	go run ./bench/compare
 
-languages: ## run the services in Ruby, PHP and Java too, which complete their keys through SQL (installs Rails, Laravel, Spring; minutes)
+languages: ## run the services in Ruby, PHP, Java and C# too, which complete their keys through SQL (installs Rails, Laravel, Spring, Mono; minutes)
 	go test $(RACE) -vet=all -tags languages -count=1 -timeout 60m $(TESTFLAGS) $(LANGUAGES)
 
 # CELL is a store, a store/fault or a store/fault/policy; without it, the results and the page are written.
@@ -160,7 +160,7 @@ pack: ## write every public module of the working tree, as it would be released,
 	@go run ./internal/release pack $(or $(DIR),$(error say where to: make pack DIR=out)) $(VERSION)
 
 release: ## make the release VERSION, signed with KEY: tags, binaries and packages, as RELEASING.md says; DRY_RUN=1 only tries it
-	@go run ./internal/release make $(if $(DRY_RUN),-n) $(if $(KEY),-key $(KEY)) $(or $(VERSION),$(error say which version: make release VERSION=v0.1.0))
+	@$(RELEASED) go run ./internal/release make $(if $(DRY_RUN),-n) $(if $(KEY),-key $(KEY)) $(or $(VERSION),$(error say which version: make release VERSION=v0.1.0))
 
 clean: ## remove what was built
 	rm -rf $(BIN)

@@ -9,7 +9,8 @@ const { claim, hold, complete } = require('./index.js')
 
 const lock = 5261001 // an advisory lock, which keeps an attempt from completing its key
 
-const fail = (message) => { throw new AssertionError({ message, stackStartFn: fail }) }
+// Without the operator jest compares two values that the error does not have, and says that they do not differ.
+const fail = (message) => { throw new AssertionError({ message, operator: 'fail', stackStartFn: fail }) }
 const quoted = (name) => `"${name.replaceAll('"', '""')}"`
 const text = (x) => x instanceof Uint8Array ? `'${Buffer.from(x)}'` : JSON.stringify(x)
 

@@ -40,8 +40,8 @@ var cases = []struct {
 
 // run runs the program of a page through what the page says of it.
 //
-// Seen to fail, in Flask, with complete taken out and with its error caught, and in Express with the INSERT on another
-// connection of the pool.
+// Seen to fail, in Flask, with complete taken out and with its error caught, in C# with complete taken out, and in Express
+// with the INSERT on another connection of the pool.
 func (p program) run(t *testing.T, single bool) {
 	s := newShop(t, p, single)
 	for _, c := range cases {

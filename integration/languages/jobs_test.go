@@ -6,25 +6,28 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/retrysafe/retrysafe/internal/testing/servers"
 )
 
-// The jobs of docs/ruby.md and docs/php.md charge an order once, although the first run is killed while the database
-// commits: the second run gets the answer of the first, and so does the third.
+// The jobs of docs/ruby.md, docs/php.md and docs/csharp.md charge an order once, although the first run is killed while
+// the database commits: the second run gets the answer of the first, and so does the third.
 //
-// Seen to fail with "COMMIT; BEGIN" in place of the call of hold, in each: the charge stays without an answer, and
-// the run after the killed one is refused.
+// Seen to fail with "COMMIT; BEGIN" in place of the call of hold in Ruby and PHP, and in C# without it and with complete
+// after Commit: the charge stays without an answer, and the run after the killed one is refused.
 func TestJobsOfThePages(t *testing.T) {
 	for name, program := range map[string][]string{
 		"ruby": {servers.Ruby(t), "ruby/job.rb"}, "php": {servers.PHP(t), "php/job.php"},
+		"csharp": csharp(t, "csharp/Job.cs", "aspnet/Odbc.cs"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newDatabase(t)
 			run := func() *exec.Cmd {
-				job := exec.CommandContext(t.Context(), program[0], program[1], `{"id": "o1", "customer": "alice", "amount": 10}`)
+				order := `{"id": "o1", "customer": "alice", "amount": 10}`
+				job := exec.CommandContext(t.Context(), "env", append(slices.Clip(program), order)...)
 				job.Env = append(os.Environ(), "DATABASE_URL="+s.app)
 				job.Stderr = os.Stderr
 				return job

@@ -19,9 +19,27 @@ var otherLanguages = []program{
 		java, classes := servers.SpringJDBC(t)
 		return []string{java, "-cp", classes, file}
 	}},
+	{"aspnet", "Charges.cs", func(t *testing.T, file string) []string {
+		beside := filepath.Dir(file)
+		return csharp(t, file, filepath.Join(beside, "Service.cs"), filepath.Join(beside, "Odbc.cs"))
+	}},
 }
 
 func TestOtherLanguages(t *testing.T) { runAll(t, otherLanguages) }
+
+// csharp compiles files, and returns the command that runs them.
+func csharp(t *testing.T, files ...string) []string {
+	t.Helper()
+	compiler, mono, driver := servers.CSharp(t)
+	program := filepath.Join(t.TempDir(), "program.exe")
+	compile := exec.CommandContext(t.Context(), compiler, append([]string{
+		"-langversion:6", "-warnaserror", "-r:System.Data.dll", "-out:" + program,
+	}, files...)...)
+	if out, err := compile.CombinedOutput(); err != nil {
+		t.Fatalf("mcs: %v\n%s", err, out)
+	}
+	return []string{"ODBC_DRIVER=" + driver, mono, program}
+}
 
 // laravel begins each request anew, as PHP does.
 func laravel(t *testing.T, file string) []string {

@@ -118,7 +118,7 @@ func (s *shop) testKilledBeforeCommit() {
 
 // The work is done, so every request gets its answer, which the program never gave.
 //
-// Seen to fail, in Flask and in Express, with complete in a transaction of its own: 503, and two charges.
+// Seen to fail, in Flask, in Express and in C#, with complete in a transaction of its own: 503, and two charges.
 func (s *shop) testKilledAfterCommit() { s.killedAndCommitted("after", atCommit) }
 
 // killedAndCommitted kills the program at a place from which on the server commits.

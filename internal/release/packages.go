@@ -60,7 +60,7 @@ func newPackager(ctx context.Context, tree, version, program string) (*packager,
 	return p, nil
 }
 
-// all writes into dist every package of the binaries and of the clients, and what each binary contains.
+// all writes into dist every package of the binaries and of the clients, the chart, and what each binary contains.
 func (p *packager) all(ctx context.Context, dist string, binaries map[target][]byte, python string) error {
 	for t, binary := range binaries {
 		bom, err := p.sbom(binary, t.file(p.version)+t.suffix())
@@ -82,6 +82,13 @@ func (p *packager) all(ctx context.Context, dist string, binaries map[target][]b
 				return err
 			}
 		}
+	}
+	name, data, err := p.chart()
+	if err != nil {
+		return err
+	}
+	if err := writeFile(filepath.Join(dist, name), data); err != nil {
+		return err
 	}
 	if err := p.npm(ctx, dist, binaries); err != nil {
 		return err

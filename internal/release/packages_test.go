@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"errors"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +19,7 @@ import (
 	"github.com/CycloneDX/cyclonedx-go"
 
 	"github.com/retrysafe/retrysafe/internal/testing/servers"
+	"github.com/retrysafe/retrysafe/internal/testing/soak"
 )
 
 // built returns a packager for the working tree, and the command as it is built for this machine.
@@ -251,6 +253,59 @@ func TestNPM(t *testing.T) {
 	}
 }
 
+// Each target has a package that npm installs only there, with the program where clients/node/command.js looks for it, and
+// the library depends on all of them at its own version. The programs are not run.
+//
+// Seen to fail with "darwin" replaced by "macos" in the names, with suffix taken out of the program's name, and with set
+// without "optionalDependencies".
+func TestNPMHasEachTarget(t *testing.T) {
+	t.Parallel()
+	servers.NPM(t)
+	p := &packager{tree: checkout, version: version, time: time.Unix(1_750_000_000, 0)}
+	dist, programs := t.TempDir(), map[target][]byte{}
+	for _, target := range targets {
+		programs[target] = []byte(target.os + target.arch)
+	}
+	if err := p.npm(t.Context(), dist, programs); err != nil {
+		t.Fatal(err)
+	}
+	type manifest struct {
+		Name, Version        string
+		OS, CPU              []string
+		OptionalDependencies map[string]string
+	}
+	unpack := func(file string) (folder string, m manifest) {
+		folder = t.TempDir()
+		do(t, folder, nil, "tar", "-xzf", filepath.Join(dist, file))
+		readJSON(t, filepath.Join(folder, "package/package.json"), &m)
+		return folder, m
+	}
+	want := map[string]string{}
+	for _, c := range []struct{ system, processor, program, content string }{ // as process.platform and process.arch are
+		{"linux", "x64", "retrysafe", "linuxamd64"}, {"linux", "arm64", "retrysafe", "linuxarm64"},
+		{"darwin", "x64", "retrysafe", "darwinamd64"}, {"darwin", "arm64", "retrysafe", "darwinarm64"},
+		{"win32", "x64", "retrysafe.exe", "windowsamd64"},
+	} {
+		name := c.system + "-" + c.processor
+		folder, m := unpack("retrysafe-" + name + "-" + version[1:] + ".tgz")
+		if m.Name != "@retrysafe/"+name || m.Version != version[1:] ||
+			!slices.Equal(m.OS, []string{c.system}) || !slices.Equal(m.CPU, []string{c.processor}) {
+			t.Errorf("the package for %s is %+v", name, m)
+		}
+		program := filepath.Join(folder, "package/bin", c.program)
+		content, err := os.ReadFile(program)
+		if err != nil || string(content) != c.content {
+			t.Errorf("the program for %s is %q, %v", name, content, err)
+		} else if info, err := os.Stat(program); err != nil || info.Mode().Perm() != 0o755 {
+			t.Errorf("the program for %s: %v, %v", name, info, err)
+		}
+		want[m.Name] = version[1:]
+	}
+	if _, m := unpack("retrysafe-" + version[1:] + ".tgz"); m.Version != version[1:] || !maps.Equal(m.OptionalDependencies, want) {
+		t.Errorf("the library is %+v, want the dependencies %v", m, want)
+	}
+}
+
 // pip installs the wheel without an index. It has all modules, although it was built from the source distribution.
 //
 // Seen to fail with the version left as it is in clients/python, and with retrysafe_queues.py taken out of the wheel in
@@ -335,6 +390,39 @@ func readJSON(t *testing.T, name string, into any) {
 	}
 }
 
+// The chart of a release has the version of the release, and runs the image with this version. Everything else in it is
+// what the repository has. With RETRYSAFE_SOAK above 1, Helm loads the archive, and renders it.
+//
+// Seen to fail with "" in place of the prefix in the call of tarball, with ReplaceAll taken out of chart, and with
+// "(version)" alone in chartVersions.
+func TestSoakChart(t *testing.T) {
+	t.Parallel()
+	p := &packager{tree: checkout, version: version, time: time.Unix(1_750_000_000, 0)}
+	name, data, err := p.chart()
+	archive, folder, source := save(t, name, data, err), t.TempDir(), filepath.Join(checkout, "deploy/helm/retrysafe")
+	if want := "retrysafe-chart-" + version[1:] + ".tgz"; name != want {
+		t.Errorf("the file is %s, want %s", name, want)
+	}
+	do(t, folder, nil, "tar", "-xzf", archive)
+	edit(t, filepath.Join(folder, "retrysafe/Chart.yaml"), "\nversion: "+version[1:]+"\n", "\nversion: 0.1.0\n")
+	edit(t, filepath.Join(folder, "retrysafe/Chart.yaml"), "\nappVersion: "+version[1:]+"\n", "\nappVersion: 0.1.0\n")
+	if differs, err := command(t.Context(), ".", nil, "diff", "-r", source, filepath.Join(folder, "retrysafe")); err != nil {
+		t.Errorf("with the versions put back, the chart differs from the repository's: %v\n%s", err, differs)
+	}
+	if soak.Times(t, 1) == 1 {
+		return // Helm takes minutes to compile
+	}
+	check, values := filepath.Join(t.TempDir(), "check"), filepath.Join(checkout, "deploy/helm/testdata")
+	do(t, filepath.Join(values, "check"), append(os.Environ(), "GOWORK=off", "GOFLAGS=-trimpath", "CGO_ENABLED=0"),
+		"go", "build", "-o", check, ".")
+	rendered := do(t, ".", nil, check, archive, filepath.Join(values, "gateway.yaml"), filepath.Join(t.TempDir(), "proxy.yaml"))
+	for _, want := range []string{"app.kubernetes.io/version: \"" + version[1:] + "\"", "helm.sh/chart: retrysafe-" + version[1:]} {
+		if !strings.Contains(rendered, want) {
+			t.Errorf("%q is not in\n%s", want, rendered)
+		}
+	}
+}
+
 // The bill of materials has exactly the modules and the version of Go that the go command finds in the program.
 //
 // Seen to fail with the first module left out.
@@ -390,7 +478,9 @@ func TestPackagesAreReproducible(t *testing.T) {
 			}
 			made[i][name] = data
 		}
-		err := errors.Join(p.npm(t.Context(), dist, map[target][]byte{{"windows", "amd64"}: binary}),
+		name, chart, err := p.chart()
+		made[i][name] = chart
+		err = errors.Join(err, p.npm(t.Context(), dist, map[target][]byte{{"windows", "amd64"}: binary}),
 			p.python(t.Context(), dist, python))
 		if err != nil {
 			t.Fatal(err)
@@ -405,8 +495,8 @@ func TestPackagesAreReproducible(t *testing.T) {
 			}
 		}
 	}
-	if len(made[0]) != 7 {
-		t.Errorf("%d files were made, want 7", len(made[0]))
+	if len(made[0]) != 8 {
+		t.Errorf("%d files were made, want 8", len(made[0]))
 	}
 	for name, data := range made[0] {
 		if !bytes.Equal(data, made[1][name]) {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -58,7 +59,7 @@ func TestSoakRelease(t *testing.T) {
 	if whole {
 		servers.NPM(t)
 		r.python = servers.PythonWith(t, "build", "hatchling")
-		prepare, made = r.prepare, 11
+		prepare, made = r.prepare, 12
 	}
 	tags, err := prepare(t.Context(), temp)
 	if err != nil {
@@ -184,6 +185,13 @@ func TestReleaseRefuses(t *testing.T) {
 	if err := check(version); err == nil || !strings.Contains(err.Error(), "KEY=FILE") {
 		t.Errorf("a release that is not signed: %v", err)
 	}
+	first := filepath.Join(t.TempDir(), "key")
+	do(t, repo, nil, "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", first)
+	unknown := &release{checkout: repo, version: version, key: first}
+	if err := unknown.check(t.Context()); err == nil || !strings.Contains(err.Error(), "deploy/allowed_signers does not exist") {
+		t.Errorf("a key before there is a list of them: %v", err)
+	}
+	signingKey(t, repo)
 	stranger := &release{checkout: repo, version: version, key: signingKey(t, repository(t))}
 	if err := stranger.check(t.Context()); err == nil || !strings.Contains(err.Error(), "cannot sign") {
 		t.Errorf("a key that users do not know: %v", err)
@@ -201,6 +209,26 @@ func TestReleaseRefuses(t *testing.T) {
 	}
 	if err := check(version); err == nil || !strings.Contains(err.Error(), "forgotten.go") {
 		t.Errorf("a file that is not committed: %v", err)
+	}
+}
+
+// Releases are built with the newest Go, whatever Go is installed. Seen to fail with RELEASED taken out of the target.
+func TestReleasesAreBuiltWithTheNewestGo(t *testing.T) {
+	makefile, err := os.ReadFile(filepath.Join(checkout, "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !regexp.MustCompile(`(?m)^release:.*\n\t@\$\(RELEASED\) go run `).Match(makefile) {
+		t.Error("make release does not begin with $(RELEASED), which names the version of Go")
+	}
+}
+
+// A dry run without a key says that it has signed nothing. Seen to fail with the message taken out of checksums.
+func TestADryRunSaysWhatIsNotSigned(t *testing.T) {
+	var out strings.Builder
+	r := &release{version: version, dryRun: true, out: &out}
+	if err := r.checksums(t.Context(), t.TempDir()); err != nil || !strings.Contains(out.String(), "SHA256SUMS was not signed") {
+		t.Errorf("%v: it says %q", err, out.String())
 	}
 }
 

@@ -2,6 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 )
@@ -30,6 +33,9 @@ func (r *release) sign(ctx context.Context, folder string) error {
 
 // checkKey returns an error if the key cannot sign, or if users could not verify its signature.
 func (r *release) checkKey(ctx context.Context) error {
+	if _, err := os.Stat(filepath.Join(r.checkout, signersFile)); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s does not exist; create it with the public half of the key, as RELEASING.md says", signersFile)
+	}
 	temp, err := os.MkdirTemp("", "retrysafe-sign-")
 	if err != nil {
 		return err

@@ -125,6 +125,12 @@ func JDBC(t testing.TB) (run, compiler, driver string) {
 	return programWith(t, java, javac, javaPostgres), javac.lookUp(), javaPostgres.lookUp()
 }
 
+// CSharp returns the paths of a compiler of C# and of the runtime for what it compiles, which have System.Data, and of the
+// ODBC driver for PostgreSQL.
+func CSharp(t testing.TB) (compiler, run, driver string) {
+	return programWith(t, mcs, mono, monoData, odbc, odbcPostgres), mono.lookUp(), odbcPostgres.lookUp()
+}
+
 // programWith returns the path of the first program, and installs all that are missing.
 func programWith(t testing.TB, all ...program) string {
 	t.Helper()

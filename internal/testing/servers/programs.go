@@ -74,6 +74,12 @@ var (
 	java         = program{name: "java", pkg: "default-jdk-headless"}
 	javac        = program{name: "javac", pkg: "default-jdk-headless"}
 	javaPostgres = program{paths: []string{"/usr/share/java/postgresql.jar"}, pkg: "libpostgresql-jdbc-java"}
+	// C# runs on Mono, because Debian has no .NET, and reaches PostgreSQL through ODBC, because it has no Npgsql.
+	mcs          = program{name: "mcs", pkg: "mono-mcs"}
+	mono         = program{name: "mono", pkg: "mono-runtime"}
+	monoData     = program{paths: []string{"/usr/lib/mono/4.5/System.Data.dll"}, pkg: "libmono-system-data4.0-cil"}
+	odbc         = program{paths: []string{"/usr/lib/*/libodbc.so.2"}, pkg: "libodbc2"}
+	odbcPostgres = program{paths: []string{"/usr/lib/*/odbc/psqlodbcw.so"}, pkg: "odbc-postgresql"}
 	// Frameworks for them, which only `make languages` runs.
 	railties     = program{paths: []string{"/usr/share/rubygems-integration/*/gems/railties-*/lib/rails.rb"}, pkg: "ruby-railties"}
 	activeRecord = program{
@@ -93,7 +99,7 @@ func allPrograms() []program {
 		python, node, chromium, lintian, rpm,
 		pythonWith("psycopg"), pythonWith("psycopg2"), pythonWith("build", "hatchling", "ensurepip", "mypy"),
 		pythonWith("cryptography", "boto3", "confluent_kafka"),
-		pythonWith("django", "flask", "fastapi", "sqlalchemy", "uvicorn", "waitress", "psycopg_pool"),
+		pythonWith("pytest"), pythonWith("django", "flask", "fastapi", "sqlalchemy", "uvicorn", "waitress", "psycopg_pool"),
 	}
 }
 
