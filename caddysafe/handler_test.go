@@ -114,7 +114,9 @@ func TestErrorsOfTheProxyDecideAboutTheKey(t *testing.T) {
 }
 
 // With lb_retry_match reverse_proxy tries again after something was sent. If it then reaches no service, one may have done
-// the work all the same. Seen to fail without call.sent: the key was free.
+// the work all the same.
+//
+// Seen to fail without call.sent: the key was free.
 func TestARequestThatWasSentIsNotReleased(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
