@@ -154,6 +154,15 @@ func (x *exchange) decode() error {
 
 // forward sends the request to the service, as often as the route's policy says.
 func (x *exchange) forward() (*http.Response, error) {
+	if x.Route.RetryPolicy != nil && !x.buffered { // the router keeps the body, if it fits
+		start, err := io.ReadAll(io.LimitReader(x.r.Body, int64(x.Buffer)+1))
+		if err != nil {
+			return nil, errClientLeft
+		}
+		if x.body, x.buffered = start, len(start) <= x.Buffer; !x.buffered {
+			x.r.Body = io.NopCloser(io.MultiReader(bytes.NewReader(start), x.r.Body))
+		}
+	}
 	for tries := 1; ; tries++ {
 		res, reason, local := x.try()
 		switch {
@@ -161,7 +170,7 @@ func (x *exchange) forward() (*http.Response, error) {
 			return nil, errClientLeft
 		case local != nil && local.immediate != nil, local != nil && reason == "":
 			return nil, local
-		case reason != "" && x.retries(reason, tries) && (x.buffered || x.r.ContentLength == 0):
+		case reason != "" && x.retries(reason, tries) && x.buffered:
 			if res != nil {
 				res.Body.Close()
 			}
