@@ -51,6 +51,8 @@ var (
 	errAnswered = errors.New("extproc: Envoy has answered the request by itself")
 )
 
+var errTooLarge = &callError{codeResourceExhausted, "extproc: the answer is larger than Options.MaxAnswer"}
+
 type exchangeKey struct{}
 
 func newExchange(ctx context.Context, o Options, c *call, first *message) *exchange {
@@ -84,6 +86,9 @@ func (x *exchange) serve(h http.Handler, r *http.Request) (err error) {
 	case x.ctx.Err() != nil:
 		x.phase = over
 		return context.Cause(x.ctx)
+	case w.tooLarge:
+		x.phase = over
+		return errTooLarge
 	case x.phase == answering && w.repeats(x):
 		from, _ := x.answer.headerOf()
 		var next *mode
@@ -272,6 +277,7 @@ type writer struct {
 	header, sent http.Header
 	status       int
 	body         []byte
+	tooLarge     bool // the body is not all of the answer
 }
 
 // Header implements http.ResponseWriter.
@@ -287,6 +293,10 @@ func (w *writer) WriteHeader(status int) {
 // Write implements http.ResponseWriter.
 func (w *writer) Write(p []byte) (int, error) {
 	w.WriteHeader(http.StatusOK)
+	if len(w.body)+len(p) > w.options.MaxAnswer {
+		w.tooLarge = true
+		return 0, errTooLarge
+	}
 	w.body = append(w.body, p...)
 	return len(p), nil
 }

@@ -15,6 +15,9 @@ type Options struct {
 	// MaxMessage is the largest message that is read from Envoy, in bytes: the body of a request or of an answer, and a few
 	// more. A larger one ends its request with an error. Default 4 MiB.
 	MaxMessage int
+	// MaxAnswer is the largest body that the handler may answer with, in bytes. A larger one is an error for the client.
+	// Default 32 MiB.
+	MaxAnswer int
 	// MoreTime is what Envoy is asked for if an answer takes longer than AskAfter. max_message_timeout of Envoy's filter must
 	// be at least as long. Default 60 s.
 	MoreTime time.Duration
@@ -28,6 +31,9 @@ type Options struct {
 func (o Options) withDefaults() Options {
 	if o.MaxMessage <= 0 {
 		o.MaxMessage = 4 << 20
+	}
+	if o.MaxAnswer <= 0 {
+		o.MaxAnswer = 32 << 20
 	}
 	if o.MoreTime <= 0 {
 		o.MoreTime = time.Minute

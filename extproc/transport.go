@@ -15,7 +15,8 @@ import (
 )
 
 // Transport lets Envoy send the requests of a Server's handler to the service, each once. It is the transport of a
-// proxy.Proxy or of an httputil.ReverseProxy. The URL of a request decides nothing: Envoy's routes do.
+// proxy.Proxy or of an httputil.ReverseProxy. The URL of a request decides nothing: Envoy's routes do. If it is only
+// proxy.Options.Unkeyed, the proxy sends requests with a key itself, and Envoy gets their answers.
 //
 // A request that Envoy cannot send any more fails as one whose connection could not be made: one of work that goes on after
 // the handler has answered, and one that was sent already.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -28,7 +29,7 @@ import (
 // Player is a server that plays Envoy.
 type Player struct {
 	*Config
-	URL string
+	URL string // empty if the test serves it
 	// Messages counts those that were sent to the ext_proc server.
 	Messages atomic.Int64
 	// Tries counts requests that were sent to the service.
@@ -41,20 +42,27 @@ type Player struct {
 // Start starts a Player for a test.
 func Start(t testing.TB, c *Config) *Player {
 	t.Helper()
+	p := New(t, c)
+	front := httptest.NewServer(p)
+	t.Cleanup(front.Close)
+	p.URL = front.URL
+	return p
+}
+
+// New returns a Player that a test serves itself.
+func New(t testing.TB, c *Config) *Player {
+	t.Helper()
 	conn, err := grpc.NewClient("passthrough:///"+c.Server, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32)), // Envoy has no limit
 		grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: time.Second}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
 	// Envoy repeats a request only where its route says so; Go does by itself on a connection that it has used before.
-	p := &Player{Config: c, server: extproc.NewExternalProcessorClient(conn), transport: http.Transport{
+	return &Player{Config: c, server: extproc.NewExternalProcessorClient(conn), transport: http.Transport{
 		DisableKeepAlives: true, DisableCompression: true,
 	}}
-	front := httptest.NewServer(p)
-	t.Cleanup(front.Close)
-	p.URL = front.URL
-	return p
 }
 
 // localReply is an answer of Envoy itself.

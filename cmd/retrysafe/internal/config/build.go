@@ -96,7 +96,7 @@ func (c *Config) Proxy() (proxy.Options, error) {
 	}
 	settings.Apply(c, &o)
 	if c.ExtProc.Value {
-		sendThroughEnvoy(&o)
+		c.sendThroughEnvoy(&o)
 	}
 	for _, t := range c.overridden() {
 		r, err := c.route(t, known)

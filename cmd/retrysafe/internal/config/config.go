@@ -53,8 +53,8 @@ type Config struct {
 	// by state: at least `15m`. Each scan reads the whole store, which DynamoDB charges for: see
 	// [metrics](metrics.md#stores-without-an-index). Default: never.
 	MetricsScan Setting[time.Duration] `yaml:"metrics_scan" restart:"change"`
-	// ExtProc: if true, `listen` speaks the protocol of Envoy's ext_proc filter, and Envoy sends the requests to the API. There
-	// is no `upstream` then. See [Envoy](envoy.md).
+	// ExtProc: if true, `listen` speaks the protocol of Envoy's ext_proc filter, and Envoy sends the requests to the API. If
+	// there is an `upstream` too, the proxy sends those with a key. See [Envoy](envoy.md).
 	ExtProc Setting[bool] `yaml:"ext_proc" restart:"change"`
 	// Upstream is the API, as a URL or a mapping. It is required, unless `ext_proc` is true.
 	Upstream Upstream `yaml:"upstream" form:"upstream" sets:"Upstream"`
@@ -287,7 +287,7 @@ type Limits struct {
 
 // Upstreams returns the upstream of the file, and those that routes have of their own, each once.
 func (c *Config) Upstreams() []Setting[*url.URL] {
-	if c.ExtProc.Value {
+	if c.ExtProc.Value && !c.Upstream.URL.Set {
 		return nil
 	}
 	return c.urls(func(t Route) Setting[*url.URL] { return t.Upstream }, c.Upstream.URL)

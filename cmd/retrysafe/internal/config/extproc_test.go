@@ -21,11 +21,17 @@ func TestEnvoySendsTheRequests(t *testing.T) {
 	want(t, "transport", isEnvoys && o.Upstream.PreserveHost && o.Upstream.TrustForwarded, true)
 	want(t, "the largest message", c.ExtProcOptions().MaxMessage, 5<<20+64<<10)
 	want(t, "upstreams", len(c.Upstreams()), 0)
-	plain := mustParse(t, "upstream: http://a\n")
-	if o, err = plain.Proxy(); err != nil {
-		t.Fatal(err)
+	for source, unkeyed := range map[string]bool{
+		"upstream: http://a\n": false,
+		"upstream: http://a\next_proc: true\nroutes: {POST /x: {in_flight: status, upstream: 'http://b'}}\n": true,
+	} {
+		c := mustParse(t, source)
+		if o, err = c.Proxy(); err != nil {
+			t.Fatal(err)
+		}
+		want(t, "the proxy sends requests with a key", o.Transport == nil, true)
+		want(t, "Envoy sends the others", o.Unkeyed != nil, unkeyed)
 	}
-	want(t, "transport without ext_proc", o.Transport == nil, true)
 }
 
 // Each setting that needs requests to be sent by the proxy is refused where it is written, and docs/envoy.md lists it.
@@ -33,13 +39,12 @@ func TestEnvoySendsTheRequests(t *testing.T) {
 // Seen to fail for each with its line taken out of checkExtProc.
 func TestWhatExtProcCannotHave(t *testing.T) {
 	for _, c := range []struct{ source, says string }{
-		{"upstream: http://a\n", "leave upstream out"},
 		{"scope: mtls\n", "a header that Envoy sets"},
-		{"defaults: {upstream: 'http://a'}\n", "leave upstream out"},
+		{"defaults: {upstream: 'http://a'}\n", "leave this one out"},
 		{"routes:\n  POST /x: {mode: observe}\n", "leave mode out"},
 		{"routes:\n  POST /x: {stream: true}\n", "leave stream out"},
 		{"routes:\n  POST /x: {accept: inbox}\n", "leave accept out"},
-		{"routes:\n  POST /x: {in_flight: status}\n", "write in_flight: wait:5s or reject"},
+		{"routes:\n  POST /x: {in_flight: status}\n", "or in_flight: wait:5s or reject"},
 		{"routes:\n  POST /x: {complete: upstream, attempts: 2}\n", "leave attempts out"},
 	} {
 		_, err := Parse("proxy.yaml", []byte("ext_proc: true\n"+c.source))
