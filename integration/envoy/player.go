@@ -32,6 +32,8 @@ type Player struct {
 	URL string // empty if the test serves it
 	// Messages counts those that were sent to the ext_proc server.
 	Messages atomic.Int64
+	// Extended counts how often more time was granted.
+	Extended atomic.Int64
 	// Tries counts requests that were sent to the service.
 	Tries atomic.Int64
 
@@ -323,6 +325,7 @@ func (x *exchange) ask(m *extproc.ProcessingRequest, header http.Header) error {
 			case r.OverrideMessageTimeout != nil:
 				if d := r.OverrideMessageTimeout.AsDuration(); !extended && d > 0 && d <= x.Filter.MaxMessageTimeout.AsDuration() {
 					extended = true
+					x.Extended.Add(1)
 					timer.Reset(d)
 				}
 				continue
