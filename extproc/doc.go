@@ -8,10 +8,10 @@
 //	…
 //	server := &http.Server{Handler: extproc.New(handler, extproc.Options{}), Protocols: h2c}
 //
-// The handler decides what becomes of a request, as it would in a server of its own. Where it sends the request on with a
-// [Transport], Envoy does, with the changes that the handler has made to the header; what it answers itself, Envoy answers.
-// Only bodies that the handler reads are sent to it. The answer of the service passes through the handler if the request is
-// an attempt (retrysafe.AttemptFrom) or its body was read.
+// The handler decides what becomes of a request, as it would in a server of its own. Where it sends the request on with
+// a [Transport], Envoy does, with the changes that the handler has made to the header; what it answers itself, Envoy
+// answers. Only bodies that the handler reads are sent to it. The answer of the service passes through the handler if
+// the request is an attempt (retrysafe.AttemptFrom) or its body was read.
 //
 // docs/envoy.md has the configuration of Envoy and the limits. `retrysafe proxy` with ext_proc: true is such a server.
 // design.md in the folder of this package says how it works.

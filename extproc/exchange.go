@@ -127,7 +127,8 @@ func (x *exchange) read() {
 	}
 }
 
-// deliver takes a message. One that does not fit ends the call with an error, after which Envoy does not send the request.
+// deliver takes a message. One that does not fit ends the call with an error, after which Envoy does not send the
+// request.
 func (x *exchange) deliver(m *message) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -154,8 +155,8 @@ func (x *exchange) deliver(m *message) error {
 	case m.kind == responseBody && x.phase == answering && x.asksPart && x.part == nil:
 		x.part = m
 	default:
-		return fmt.Errorf("extproc: Envoy's message %d does not fit: the filter's processing_mode must be that of docs/envoy.md",
-			m.kind)
+		return fmt.Errorf("extproc: Envoy's message %d does not fit: the filter's processing_mode must be that of "+
+			"docs/envoy.md", m.kind)
 	}
 	x.await(m.kind)
 	x.signal()
@@ -267,8 +268,8 @@ func (b *requestReader) Read(p []byte) (int, error) {
 // Close implements io.Closer.
 func (b *requestReader) Close() error { return nil }
 
-// whole asks for all bodies. With BUFFERED an answer that does not fit into Envoy's buffer would become an error after the
-// service has run, and with BUFFERED_PARTIAL it is passed on.
+// whole asks for all bodies. With BUFFERED an answer that does not fit into Envoy's buffer would become an error after
+// the service has run, and with BUFFERED_PARTIAL it is passed on.
 var whole = mode{response: true, requestBody: bodyBuffered, responseBody: bodyPartial}
 
 // writer is what the handler answers with. Nothing of it is sent before the handler has returned.
@@ -313,7 +314,8 @@ func (w *writer) SetReadDeadline(at time.Time) error {
 	return nil
 }
 
-// repeats reports whether the handler has answered what the service has, so that Envoy can pass it on. The mutex is held.
+// repeats reports whether the handler has answered what the service has, so that Envoy can pass it on. The mutex is
+// held.
 func (w *writer) repeats(x *exchange) bool {
 	_, pseudo := x.answer.headerOf()
 	var given []byte

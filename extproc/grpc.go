@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// A gRPC call as net/http has it (https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md): messages with a prefix
-// of five bytes, and a status in the trailers.
+// A gRPC call as net/http has it (https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md): messages with a
+// prefix of five bytes, and a status in the trailers.
 
 // processMethod is the path of the one method that is served.
 const processMethod = "/envoy.service.ext_proc.v3.ExternalProcessor/Process"
@@ -45,7 +45,8 @@ type call struct {
 
 // newCall begins a call; nil if the request is none, and was answered.
 func newCall(w http.ResponseWriter, r *http.Request, limit int) *call {
-	if r.ProtoMajor < 2 || r.Method != http.MethodPost || !strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
+	isGRPC := strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc")
+	if r.ProtoMajor < 2 || r.Method != http.MethodPost || !isGRPC {
 		http.Error(w, "This address speaks the protocol of Envoy's ext_proc filter: gRPC over HTTP/2.",
 			http.StatusUnsupportedMediaType)
 		return nil

@@ -12,14 +12,14 @@ import (
 
 // Options of a Server.
 type Options struct {
-	// MaxMessage is the largest message that is read from Envoy, in bytes: the body of a request or of an answer, and a few
-	// more. A larger one ends its request with an error. Default 4 MiB.
+	// MaxMessage is the largest message that is read from Envoy, in bytes: the body of a request or of an answer, and a
+	// few more. A larger one ends its request with an error. Default 4 MiB.
 	MaxMessage int
 	// MaxAnswer is the largest body that the handler may answer with, in bytes. A larger one is an error for the client.
 	// Default 32 MiB.
 	MaxAnswer int
-	// MoreTime is what Envoy is asked for if an answer takes longer than AskAfter. max_message_timeout of Envoy's filter must
-	// be at least as long. Default 60 s.
+	// MoreTime is what Envoy is asked for if an answer takes longer than AskAfter. max_message_timeout of Envoy's filter
+	// must be at least as long. Default 60 s.
 	MoreTime time.Duration
 	// AskAfter must be shorter than message_timeout of Envoy's filter. Default 100 ms, half of Envoy's default.
 	AskAfter time.Duration
@@ -47,8 +47,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Server is an http.Handler for the calls of Envoy's ext_proc filter, which are gRPC. Its http.Server needs HTTP/2: with
-// TLS, or with http.Protocols.SetUnencryptedHTTP2. It is safe for concurrent use.
+// Server is an http.Handler for the calls of Envoy's ext_proc filter, which are gRPC. Its http.Server needs HTTP/2:
+// with TLS, or with http.Protocols.SetUnencryptedHTTP2. It is safe for concurrent use.
 type Server struct {
 	handler http.Handler
 	options Options
@@ -94,7 +94,8 @@ func (s *Server) process(ctx context.Context, c *call) error {
 	defer x.leave(nil)
 	r, err := newRequest(m, &requestReader{x})
 	if errors.Is(err, errTarget) {
-		return c.send(appendImmediate(nil, http.StatusBadRequest, mutation{}, []byte("The request target cannot be parsed.\n")))
+		const text = "The request target cannot be parsed.\n"
+		return c.send(appendImmediate(nil, http.StatusBadRequest, mutation{}, []byte(text)))
 	} else if err != nil {
 		return err
 	}
@@ -118,7 +119,8 @@ func (m *message) check() error {
 		text = "processing_mode has no request_body_mode: BUFFERED, without which a request could be sent to the service " +
 			"before its body was seen here: write it"
 	case p != nil && p.responseBody != bodyBuffered && p.responseBody != bodyPartial:
-		text = "processing_mode has no response_body_mode: BUFFERED_PARTIAL, without which answers could not be stored: write it"
+		text = "processing_mode has no response_body_mode: BUFFERED_PARTIAL, without which answers could not be " +
+			"stored: write it"
 	default:
 		return nil
 	}

@@ -18,18 +18,18 @@ import (
 // proxy.Proxy or of an httputil.ReverseProxy. The URL of a request decides nothing: Envoy's routes do. If it is only
 // proxy.Options.Unkeyed, the proxy sends requests with a key itself, and Envoy gets their answers.
 //
-// A request that Envoy cannot send any more fails as one whose connection could not be made: one of work that goes on after
-// the handler has answered, and one that was sent already.
+// A request that Envoy cannot send any more fails as one whose connection could not be made: one of work that goes on
+// after the handler has answered, and one that was sent already.
 type Transport struct{}
 
 var (
-	errNotEnvoys = errors.New("extproc: the request did not come from Envoy, or Envoy cannot send it any more: it was not sent")
+	errNotEnvoys = errors.New("extproc: the request was not sent: it did not come from Envoy, or is over for Envoy")
 	errNoAnswer  = errors.New("extproc: the service has not answered Envoy")
 	errRefused   = errors.New("extproc: Envoy could not connect to the service")
 )
 
-// RoundTrip implements http.RoundTripper. A request without a key that was not read gets an answer that nobody sees: that
-// of the service does not pass through here.
+// RoundTrip implements http.RoundTripper. A request without a key that was not read gets an answer that nobody sees:
+// that of the service does not pass through here.
 func (Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Body != nil {
 		defer r.Body.Close()
@@ -52,8 +52,8 @@ func (Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return x.receive(r)
 }
 
-// notSent says that the service got nothing of a request in the way in which package proxy understands it: a connection was
-// wanted, and there was none.
+// notSent says that the service got nothing of a request in the way in which package proxy understands it: a connection
+// was wanted, and there was none.
 func notSent(r *http.Request, err error) (*http.Response, error) {
 	if trace := httptrace.ContextClientTrace(r.Context()); trace != nil && trace.GetConn != nil {
 		trace.GetConn("envoy")
@@ -106,8 +106,8 @@ func (x *exchange) receive(r *http.Request) (*http.Response, error) {
 // notKept is a Content-Length that says of an answer that it is too large to be stored.
 const notKept = 1 << 40
 
-// receiveBody asks for the body of an answer. One that is longer than what Envoy buffers, that has trailers, or whose end is
-// not to be waited for, is passed on by Envoy, and not stored.
+// receiveBody asks for the body of an answer. One that is longer than what Envoy buffers, that has trailers, or whose
+// end is not to be waited for, is passed on by Envoy, and not stored.
 func (x *exchange) receiveBody(r *http.Request, res *http.Response) error {
 	isLong := res.ContentLength > int64(x.options.MaxMessage)
 	isEvents := strings.HasPrefix(strings.ToLower(res.Header.Get("Content-Type")), "text/event-stream")

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// The messages of envoy/service/ext_proc/v3/external_processor.proto, as far as a Server needs them. The fields that are
-// left out here are skipped when they are read.
+// The messages of envoy/service/ext_proc/v3/external_processor.proto, as far as a Server needs them. The fields that
+// are left out here are skipped when they are read.
 
 // kind is which of the six messages about an HTTP request a message is, or answers. A ProcessingResponse has it as the
 // number of its field, a ProcessingRequest the number after it.

@@ -18,8 +18,9 @@ import (
 	"github.com/retrysafe/retrysafe/proxy"
 )
 
-// No case of the probe fails behind Envoy, as docs/envoy.md configures it, if the proxy sends the requests with a key. If
-// Envoy does, clients that leave make outcomes unknown, and nothing else fails. In make test: without the cases of waiting.
+// No case of the probe fails behind Envoy, as docs/envoy.md configures it, if the proxy sends the requests with a key.
+// If Envoy does, clients that leave make outcomes unknown, and nothing else fails. In make test: without the cases of
+// waiting.
 //
 // Seen to fail with Unkeyed taken out of the options, and with ScopeNone as scope (X01).
 func TestSoakProbeBehindEnvoy(t *testing.T) {
@@ -56,7 +57,8 @@ func behindEnvoy(t *testing.T, api *orders, envoySends bool) probe.Recipe {
 	}
 	service := serve(t, api)
 	o := proxy.Options{
-		Routes: guarded, Unkeyed: extproc.Transport{}, Upstream: proxy.Upstream{URL: mustParse(t, service), TrustForwarded: true},
+		Routes: guarded, Unkeyed: extproc.Transport{},
+		Upstream: proxy.Upstream{URL: mustParse(t, service), TrustForwarded: true},
 	}
 	if envoySends {
 		o.Transport, o.Upstream.PreserveHost = extproc.Transport{}, true

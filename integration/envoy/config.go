@@ -33,8 +33,8 @@ type Config struct {
 // defaultBuffer is Envoy's limit of the buffers of a connection, in bytes.
 const defaultBuffer = 1 << 20
 
-// Parse reads a bootstrap file with one listener, an ext_proc filter before the router, and two clusters. The types of Envoy
-// validate it.
+// Parse reads a bootstrap file with one listener, an ext_proc filter before the router, and two clusters. The types of
+// Envoy validate it.
 func Parse(text string) (*Config, error) {
 	var b bootstrap.Bootstrap
 	if err := unmarshal(text, &b); err != nil {
@@ -60,7 +60,8 @@ func Parse(text string) (*Config, error) {
 			return nil, err
 		}
 	}
-	c := &Config{Filter: filter, Route: manager.GetRouteConfig().VirtualHosts[0].Routes[0].GetRoute(), Buffer: defaultBuffer}
+	to := manager.GetRouteConfig().VirtualHosts[0].Routes[0].GetRoute()
+	c := &Config{Filter: filter, Route: to, Buffer: defaultBuffer}
 	if limit := listener.PerConnectionBufferLimitBytes; limit != nil {
 		c.Buffer = int(limit.Value)
 	}

@@ -154,7 +154,7 @@ func (x *exchange) decode() error {
 		return errClientLeft
 	}
 	if len(x.body) > x.Buffer {
-		return &localReply{status: http.StatusRequestEntityTooLarge, details: "request_payload_too_large", body: "Payload Too Large"}
+		return &localReply{status: http.StatusRequestEntityTooLarge, details: "request_payload_too_large"}
 	}
 	x.buffered = true
 	return x.ask(&extproc.ProcessingRequest{Request: &extproc.ProcessingRequest_RequestBody{
@@ -245,7 +245,7 @@ func (x *exchange) try() (res *http.Response, reason string, local *localReply) 
 			return nil, "client", nil
 		case <-late.C:
 			cancel()
-			return nil, "timeout", &localReply{status: http.StatusGatewayTimeout, details: "response_timeout", body: "upstream request timeout"}
+			return nil, "timeout", &localReply{status: http.StatusGatewayTimeout, details: "response_timeout"}
 		case r := <-replies: // which nobody has asked for
 			if err := x.unasked(r); err != nil {
 				cancel()
@@ -384,7 +384,9 @@ func (x *exchange) open() (err error) {
 }
 
 // answerTo returns what a reply says of the message that it has to answer.
-func answerTo(m *extproc.ProcessingRequest, r *extproc.ProcessingResponse) (common *extproc.CommonResponse, isHeader, fits bool) {
+func answerTo(m *extproc.ProcessingRequest, r *extproc.ProcessingResponse) (
+	common *extproc.CommonResponse, isHeader, fits bool,
+) {
 	switch m.Request.(type) {
 	case *extproc.ProcessingRequest_RequestHeaders:
 		return r.GetRequestHeaders().GetResponse(), true, r.GetRequestHeaders() != nil
@@ -406,7 +408,8 @@ func (x *exchange) encode(res *http.Response) error {
 	if res.ContentLength >= 0 {
 		header.Set("Content-Length", fmt.Sprint(res.ContentLength))
 	}
-	end := res.ContentLength == 0 || x.r.Method == http.MethodHead || res.StatusCode == http.StatusNoContent || res.StatusCode == http.StatusNotModified
+	end := res.ContentLength == 0 || x.r.Method == http.MethodHead || res.StatusCode == http.StatusNoContent ||
+		res.StatusCode == http.StatusNotModified
 	var body []byte
 	if !x.complete && x.mode.ResponseHeaderMode != filter.ProcessingMode_SKIP {
 		err := x.ask(&extproc.ProcessingRequest{

@@ -72,17 +72,18 @@ func TestTheServiceGetsTheRequest(t *testing.T) {
 		o.Default.UpstreamKey, o.Default.AttemptHeader = "X-Upstream-Key", "X-Attempt"
 	}})
 	for _, key := range []string{"a", ""} {
-		a := f.send(t.Context(), http.MethodPost, "/charges?q=%2F&q=;", key, strings.NewReader("1"), "X-Many", "1", "X-Many", "2",
-			"X-Bytes", "caf\xe9", "X-Empty", "", "Retrysafe-Lease", "forged", "retrysafe_lease", "forged", "X-Forwarded-For", "10.1.2.3",
-			"Content-Type", "text/x")
+		a := f.send(t.Context(), http.MethodPost, "/charges?q=%2F&q=;", key, strings.NewReader("1"),
+			"X-Many", "1", "X-Many", "2", "X-Bytes", "caf\xe9", "X-Empty", "", "Retrysafe-Lease", "forged",
+			"retrysafe_lease", "forged", "X-Forwarded-For", "10.1.2.3", "Content-Type", "text/x")
 		want(t, "status", a.status, 201)
 		got := s.last.Load()
 		want(t, "target", got.RequestURI, "/charges?q=%2F&q=;")
 		body, _ := io.ReadAll(got.Body)
 		want(t, "body", string(body), "1")
 		for name, value := range map[string]string{
-			"X-Many": "[1 2]", "X-Bytes": "[caf\xe9]", "X-Empty": "[]", "X-Forwarded-For": "[10.1.2.3]", "Content-Type": "[text/x]",
-			"Retrysafe-Lease": "[]", "Retrysafe_lease": "[]", "X-Envoy-Expected-Rq-Timeout-Ms": "[15000]", "X-Forwarded-Proto": "[http]",
+			"X-Many": "[1 2]", "X-Bytes": "[caf\xe9]", "X-Empty": "[]", "X-Forwarded-For": "[10.1.2.3]",
+			"Content-Type": "[text/x]", "Retrysafe-Lease": "[]", "Retrysafe_lease": "[]",
+			"X-Envoy-Expected-Rq-Timeout-Ms": "[15000]", "X-Forwarded-Proto": "[http]",
 			"X-Forwarded-Host": "[]",
 		} {
 			want(t, name, fmt.Sprint(got.Header[name]), value)
@@ -91,8 +92,8 @@ func TestTheServiceGetsTheRequest(t *testing.T) {
 	}
 }
 
-// Without an answer of the ext_proc server Envoy sends nothing; with failure_mode_allow it sends everything, as the page
-// says. So do the filters that a Server refuses.
+// Without an answer of the ext_proc server Envoy sends nothing; with failure_mode_allow it sends everything, as the
+// page says. So do the filters that a Server refuses.
 //
 // Seen to fail for each filter with its case taken out of message.check.
 func TestNothingIsSentUnprotected(t *testing.T) {
@@ -216,8 +217,8 @@ func (s *slow) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// A retry may wait for the first attempt for longer than Envoy waits for a reply, because the Server asks for more time;
-// where Envoy does not grant it, the retry gets 504, and nothing runs twice.
+// A retry may wait for the first attempt for longer than Envoy waits for a reply, because the Server asks for more
+// time; where Envoy does not grant it, the retry gets 504, and nothing runs twice.
 //
 // Seen to fail with appendMoreTime not sent.
 func TestARetryWaitsForTheFirstAttempt(t *testing.T) {
@@ -280,7 +281,8 @@ func TestAClientThatLeaves(t *testing.T) {
 // An attempt that takes longer than the policy's timeout is answered while Envoy waits for the service.
 func TestTheTimeoutOfAnAttempt(t *testing.T) {
 	t.Parallel()
-	f := newFront(t, newSlow(), settings{proxy: func(o *proxy.Options) { o.Default.Policy.Timeout = 50 * time.Millisecond }})
+	short := func(o *proxy.Options) { o.Default.Policy.Timeout = 50 * time.Millisecond }
+	f := newFront(t, newSlow(), settings{proxy: short})
 	f.charge("a", "1", "504 upstream-timeout")
 	f.charge("a", "1", "500 outcome-unknown")
 	want(t, "tries", f.Tries.Load(), 1)
@@ -288,8 +290,8 @@ func TestTheTimeoutOfAnAttempt(t *testing.T) {
 
 const unavailableText = "503 upstream connect error or disconnect/reset before headers"
 
-// A service that Envoy cannot connect to has got nothing. Envoy says so if the filter sees its own answers, as before 1.34;
-// and nothing is known if it has tried more than once, because an earlier try may have been received.
+// A service that Envoy cannot connect to has got nothing. Envoy says so if the filter sees its own answers, as before
+// 1.34; and nothing is known if it has tried more than once, because an earlier try may have been received.
 //
 // Seen to fail with wasTried that returns true, and with the look at attempts taken out of it.
 func TestAServiceThatIsDown(t *testing.T) {
@@ -341,9 +343,13 @@ func TestAGRPCCallRunsOnce(t *testing.T) {
 		w.Header().Set("Grpc-Status", "0")
 	}), settings{})
 	frame := "\x00\x00\x00\x00\x02\x08\x01"
-	first := f.send(t.Context(), http.MethodPost, "/shop.Shop/Charge", "a", strings.NewReader(frame), "Content-Type", "application/grpc", "Te", "trailers")
+	call := func() answer {
+		return f.send(t.Context(), http.MethodPost, "/shop.Shop/Charge", "a", strings.NewReader(frame),
+			"Content-Type", "application/grpc", "Te", "trailers")
+	}
+	first := call()
 	want(t, "answer", first.body, frame)
-	retry := f.send(t.Context(), http.MethodPost, "/shop.Shop/Charge", "a", strings.NewReader(frame), "Content-Type", "application/grpc", "Te", "trailers")
+	retry := call()
 	if retry.body == frame || retry.err != nil {
 		t.Errorf("the retry got %q", retry.body)
 	}
@@ -357,7 +363,8 @@ func TestMessagesThatDoNotFit(t *testing.T) {
 	t.Parallel()
 	f := newFront(t, new(shop), settings{server: func(o *extproc.Options) { o.MaxMessage = 5000 }})
 	header := func(end bool) *extprocpb.ProcessingRequest {
-		return &extprocpb.ProcessingRequest{Request: &extprocpb.ProcessingRequest_RequestHeaders{RequestHeaders: &extprocpb.HttpHeaders{
+		type requestHeaders = extprocpb.ProcessingRequest_RequestHeaders
+		return &extprocpb.ProcessingRequest{Request: &requestHeaders{RequestHeaders: &extprocpb.HttpHeaders{
 			EndOfStream: end,
 			Headers: headerMap(http.Header{":method": {"POST"}, ":path": {"/charges"}, ":authority": {"a"}, ":scheme": {"http"},
 				"Authorization": {"x"}, "Idempotency-Key": {`"k"`}, "Content-Length": {"4"}}),
@@ -371,6 +378,12 @@ func TestMessagesThatDoNotFit(t *testing.T) {
 	answerHeader := &extprocpb.ProcessingRequest{Request: &extprocpb.ProcessingRequest_ResponseHeaders{
 		ResponseHeaders: &extprocpb.HttpHeaders{Headers: &core.HeaderMap{}},
 	}}
+	answerBody := &extprocpb.ProcessingRequest{Request: &extprocpb.ProcessingRequest_ResponseBody{
+		ResponseBody: &extprocpb.HttpBody{},
+	}}
+	emptyHeader := &extprocpb.ProcessingRequest{Request: &extprocpb.ProcessingRequest_RequestHeaders{
+		RequestHeaders: &extprocpb.HttpHeaders{},
+	}}
 	for name, messages := range map[string][]*extprocpb.ProcessingRequest{
 		"a body first":                  {body("1234", true)},
 		"nothing":                       {{}},
@@ -379,8 +392,8 @@ func TestMessagesThatDoNotFit(t *testing.T) {
 		"a body twice":                  {header(false), body("1234", true), body("1234", true)},
 		"a body where there is none":    {header(true), body("1234", true)},
 		"more than the limit":           {header(false), body(strings.Repeat("x", 6000), true)},
-		"an answer's body before it":    {header(false), {Request: &extprocpb.ProcessingRequest_ResponseBody{ResponseBody: &extprocpb.HttpBody{}}}},
-		"no :method":                    {{Request: &extprocpb.ProcessingRequest_RequestHeaders{RequestHeaders: &extprocpb.HttpHeaders{}}}},
+		"an answer's body before it":    {header(false), answerBody},
+		"no :method":                    {emptyHeader},
 		"an answer without :status":     {header(true), answerHeader},
 		"a mode in which Envoy goes on": {{ObservabilityMode: true, Request: header(true).Request}},
 	} {

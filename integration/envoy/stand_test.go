@@ -25,8 +25,8 @@ import (
 
 var shared servers.SharedPostgres
 
-// stand is a service that charges orders in PostgreSQL, behind a Player, with the command as the ext_proc server. Both have
-// the configurations of the page.
+// stand is a service that charges orders in PostgreSQL, behind a Player, with the command as the ext_proc server. Both
+// have the configurations of the page.
 type stand struct {
 	*front
 	pool *pgxpool.Pool
@@ -55,12 +55,14 @@ func newStand(t *testing.T, change func(*Config), config ...string) *stand {
 		t.Fatal(err)
 	}
 	// The order is not unique: nothing but its key keeps an order from being charged twice.
-	if _, err = s.pool.Exec(t.Context(), "CREATE TABLE charges (id serial PRIMARY KEY, order_id text NOT NULL)"); err != nil {
+	_, err = s.pool.Exec(t.Context(), "CREATE TABLE charges (id serial PRIMARY KEY, order_id text NOT NULL)")
+	if err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "retrysafe.yaml")
 	text := replace(t, block(t, "retrysafe.yaml"), append([]string{
-		"postgres://proxy@db/shop", database, "timeout: 10s", "timeout: 3s\n    lease: 4s", "in_flight: wait:5s", "in_flight: wait:10s",
+		"postgres://proxy@db/shop", database, "timeout: 10s", "timeout: 3s\n    lease: 4s",
+		"in_flight: wait:5s", "in_flight: wait:10s",
 	}, config...)...)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -93,8 +95,8 @@ func replace(t testing.TB, text string, changes ...string) string {
 	return text
 }
 
-// serve charges an order and, if it came with a key that the service completes, does so in the same transaction. Like most
-// services it does not stop when its client disconnects.
+// serve charges an order and, if it came with a key that the service completes, does so in the same transaction. Like
+// most services it does not stop when its client disconnects.
 func (s *stand) serve(w http.ResponseWriter, r *http.Request) {
 	var order string
 	if err := json.NewDecoder(r.Body).Decode(&order); err != nil {
@@ -149,13 +151,15 @@ func (s *stand) order(ctx context.Context, order string, withKey bool) answer {
 	if withKey {
 		key = order
 	}
-	return s.send(ctx, http.MethodPost, "/charges", key, strings.NewReader(`"`+order+`"`), "Content-Type", "application/json")
+	body := strings.NewReader(`"` + order + `"`)
+	return s.send(ctx, http.MethodPost, "/charges", key, body, "Content-Type", "application/json")
 }
 
 // charges returns how often an order was charged.
 func (s *stand) charges(order string) (n int) {
 	s.Helper()
-	if err := s.pool.QueryRow(s.Context(), "SELECT count(*) FROM charges WHERE order_id = $1", order).Scan(&n); err != nil {
+	row := s.pool.QueryRow(s.Context(), "SELECT count(*) FROM charges WHERE order_id = $1", order)
+	if err := row.Scan(&n); err != nil {
 		s.Fatal(err)
 	}
 	return n
@@ -169,10 +173,12 @@ func (s *stand) stop(order string, before bool) *place {
 }
 
 // plain are the page's routes without complete: upstream.
-var plain = []string{"    complete: upstream             # the service completes its keys in its own transactions\n", ""}
+var plain = []string{
+	"    complete: upstream             # the service completes its keys in its own transactions\n", "",
+}
 
-// What a retry gets after the command was killed, or the client has left, while the service worked: before its commit and
-// after it, with and without complete: upstream. Nothing is charged twice.
+// What a retry gets after the command was killed, or the client has left, while the service worked: before its commit
+// and after it, with and without complete: upstream. Nothing is charged twice.
 //
 // Seen to fail with "complete: upstream" taken out of the page: 500 outcome-unknown for those that have it here.
 func TestKillsAndClientsThatLeave(t *testing.T) {

@@ -46,8 +46,8 @@ func (c *Config) sendThroughEnvoy(o *proxy.Options) {
 	}
 }
 
-// ExtProcOptions are those of the server that Envoy asks. Its messages hold a body and a header, or a few more bytes. FillIn
-// comes before.
+// ExtProcOptions are those of the server that Envoy asks. Its messages hold a body and a header, or a few more bytes.
+// FillIn comes before.
 func (c *Config) ExtProcOptions() extproc.Options {
 	var most int64
 	for _, t := range append(c.overridden(), c.Defaults) {

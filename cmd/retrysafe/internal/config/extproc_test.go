@@ -7,9 +7,11 @@ import (
 	"github.com/retrysafe/retrysafe/extproc"
 )
 
-// Seen to fail with sendThroughEnvoy not called in Config.Proxy, and with ExtProcOptions that looks at the defaults only.
+// Seen to fail with sendThroughEnvoy not called in Config.Proxy, and with ExtProcOptions that looks at the defaults
+// only.
 func TestEnvoySendsTheRequests(t *testing.T) {
-	c := mustParse(t, "ext_proc: true\nroutes:\n  POST /large: {max_request: 5MiB}\n  POST /charges: {complete: upstream}\n")
+	c := mustParse(t, "ext_proc: true\nroutes:\n  POST /large: {max_request: 5MiB}\n"+
+		"  POST /charges: {complete: upstream}\n")
 	if err := c.FillIn(); err != nil {
 		t.Fatal(err)
 	}
