@@ -180,7 +180,7 @@ var plain = []string{
 // What a retry gets after the command was killed, or the client has left, while the service worked: before its commit
 // and after it, with and without complete: upstream. Nothing is charged twice.
 //
-// Seen to fail with "complete: upstream" taken out of the page: 500 outcome-unknown for those that have it here.
+// The routes without complete: upstream are the control: their retries get 500 outcome-unknown.
 func TestKillsAndClientsThatLeave(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -242,7 +242,7 @@ func TestKillsAndClientsThatLeave(t *testing.T) {
 // allows with complete: upstream: each client gets the answer of the one charge. The control, without keys, is charged
 // twice each time.
 //
-// Seen to fail with "complete: upstream" taken out of the page.
+// Seen to fail with "complete: upstream" taken out of the page: those with keys are charged twice, too.
 func TestSoakRetriesOfEnvoy(t *testing.T) {
 	t.Parallel()
 	s := newStand(t, func(c *Config) { c.Route.RetryPolicy = &route.RetryPolicy{RetryOn: "reset,connect-failure"} },

@@ -38,7 +38,7 @@ func TestEnvoySendsTheRequests(t *testing.T) {
 
 // Each setting that needs requests to be sent by the proxy is refused where it is written, and docs/envoy.md lists it.
 //
-// Seen to fail for each with its line taken out of checkExtProc.
+// Seen to fail with checkExtProc that returns at once.
 func TestWhatExtProcCannotHave(t *testing.T) {
 	for _, c := range []struct{ source, says string }{
 		{"scope: mtls\n", "a header that Envoy sets"},
