@@ -7,8 +7,7 @@ import (
 	"github.com/retrysafe/retrysafe/extproc"
 )
 
-// Seen to fail with sendThroughEnvoy not called in Config.Proxy, and with ExtProcOptions that looks at the defaults
-// only.
+// Seen to fail with sendThroughEnvoy not called in Config.Proxy.
 func TestEnvoySendsTheRequests(t *testing.T) {
 	c := mustParse(t, "ext_proc: true\nroutes:\n  POST /large: {max_request: 5MiB}\n"+
 		"  POST /charges: {complete: upstream}\n")
