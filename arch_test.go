@@ -43,6 +43,7 @@ var layers = []layer{
 	{folder: "proxy/...", may: []string{
 		".", "fingerprint", "httpkey", "httpsafe", "client/httpclient", "internal/caller",
 	}},
+	{folder: "extproc/...", may: []string{".", "httpsafe"}},
 	{folder: "httpsafe/signature/...", may: []string{"outbox/webhook"}},
 	{folder: "httpsafe/...", may: []string{
 		".", "fingerprint", "httpkey", "internal/caller", "internal/httpsignals", "internal/keytext", "internal/lazyctx",

@@ -47,7 +47,7 @@ func FuzzPrefer(f *testing.F) {
 				}
 			}
 		}
-		if got.async != wantAsync || got.wait != max(wait, 0) && !(wait == 0 && got.wait == 1) {
+		if got.async != wantAsync || got.wait != max(wait, 0) && (wait != 0 || got.wait != 1) {
 			t.Errorf("%q: %+v, want %v, %v", line, got, wantAsync, wait)
 		}
 		if (got.seconds == "") != (wait < 0) {

@@ -38,6 +38,7 @@ type forwarder struct {
 type sharing struct {
 	upstream  Upstream
 	transport http.RoundTripper
+	unkeyed   http.RoundTripper // nil: transport
 	buffers   *copyBuffers
 	errorLog  *log.Logger
 	options   httpsafe.Options
@@ -54,7 +55,7 @@ func newForwarder(s sharing, route Route, policy retrysafe.Policy) *forwarder {
 	f := &forwarder{target: s.upstream.target(), route: route, policy: policy, limit: int64(policy.MaxResult), sharing: s}
 	f.reverse = httputil.ReverseProxy{
 		Rewrite:        f.rewrite,
-		Transport:      once{s.transport},
+		Transport:      once{s.transport, orElse(s.unkeyed, s.transport)},
 		ModifyResponse: f.modify,
 		ErrorHandler:   f.failed,
 		BufferPool:     s.buffers,

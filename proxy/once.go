@@ -13,18 +13,18 @@ import (
 // the request repeatable: it has an Idempotency-Key or X-Idempotency-Key field, and its body is empty or can be read
 // again. In a proxy that would be a second execution that the guard cannot see.
 type once struct {
-	next http.RoundTripper
+	next, unkeyed http.RoundTripper
 }
 
 // RoundTrip implements http.RoundTripper. It changes r, which belongs to the ReverseProxy.
 func (o once) RoundTrip(r *http.Request) (*http.Response, error) {
 	if httpkey.IsSafe(r.Method) {
-		return o.next.RoundTrip(r)
+		return o.unkeyed.RoundTrip(r)
 	}
 	httpclient.SendOnce(r)
 	watch := watchOf(r.Context())
 	if watch == nil {
-		return o.next.RoundTrip(r)
+		return o.unkeyed.RoundTrip(r)
 	}
 	*r = *r.WithContext(watch.context(r.Context()))
 	return o.next.RoundTrip(r)

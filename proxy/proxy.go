@@ -47,6 +47,9 @@ type Options struct {
 	// Transport sends requests to the upstream. Default: one that fits Upstream. Whatever it is, it gets every
 	// request with an effect at most once.
 	Transport http.RoundTripper
+	// Unkeyed sends the requests that are no attempts: those with safe methods and those without a key. Default: what sends
+	// all others.
+	Unkeyed http.RoundTripper
 }
 
 // Paths that the proxy answers itself, to GET and HEAD.
@@ -88,7 +91,7 @@ func New(g *retrysafe.Guard, scope httpsafe.ScopeFunc, o Options) (*Proxy, error
 // mount builds the routes, and the pages that describe them.
 func (p *generation) mount(g *retrysafe.Guard, scope httpsafe.ScopeFunc, o Options) error {
 	common := sharing{
-		upstream: o.Upstream, transport: o.Transport, buffers: &copyBuffers{}, errorLog: o.ErrorLog,
+		upstream: o.Upstream, transport: o.Transport, unkeyed: o.Unkeyed, buffers: &copyBuffers{}, errorLog: o.ErrorLog,
 		auth: p.auth, admission: p.admission, limits: o.Limits.withDefaults(),
 		announced: o.announcements(g), trace: o.TraceFunc, observation: o.Observation,
 	}

@@ -282,8 +282,10 @@ func TestNPMHasEachTarget(t *testing.T) {
 	}
 	want := map[string]string{}
 	for _, c := range []struct{ system, processor, program, content string }{ // as process.platform and process.arch are
-		{"linux", "x64", "retrysafe", "linuxamd64"}, {"linux", "arm64", "retrysafe", "linuxarm64"},
-		{"darwin", "x64", "retrysafe", "darwinamd64"}, {"darwin", "arm64", "retrysafe", "darwinarm64"},
+		{"linux", "x64", "retrysafe", "linuxamd64"},
+		{"linux", "arm64", "retrysafe", "linuxarm64"},
+		{"darwin", "x64", "retrysafe", "darwinamd64"},
+		{"darwin", "arm64", "retrysafe", "darwinarm64"},
 		{"win32", "x64", "retrysafe.exe", "windowsamd64"},
 	} {
 		name := c.system + "-" + c.processor

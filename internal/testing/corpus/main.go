@@ -31,15 +31,19 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: corpus FOLDER FuzzTarget")
 		os.Exit(2)
 	}
-	t, err := newTarget(os.Args[1], os.Args[2])
-	if err == nil {
-		defer os.RemoveAll(t.temporary)
-		err = t.keep()
-	}
-	if err != nil {
+	if err := run(os.Args[1], os.Args[2]); err != nil {
 		fmt.Fprintf(os.Stderr, "corpus: %s %s: %v\n", os.Args[1], os.Args[2], err)
 		os.Exit(1)
 	}
+}
+
+func run(folder, name string) error {
+	t, err := newTarget(folder, name)
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(t.temporary)
+	return t.keep()
 }
 
 // target is a fuzz target whose test program has been built.

@@ -95,6 +95,9 @@ func (c *Config) Proxy() (proxy.Options, error) {
 		return proxy.Options{}, err
 	}
 	settings.Apply(c, &o)
+	if c.ExtProc.Value {
+		c.sendThroughEnvoy(&o)
+	}
 	for _, t := range c.overridden() {
 		r, err := c.route(t, known)
 		if err != nil {

@@ -30,6 +30,7 @@ func (c *Config) check(r *yamlfile.Reader) {
 	yamlfile.Secretly(c.checkCallers)(r, nil)
 	c.checkUpstreamKeySecret(r)
 	c.checkEncryption(r)
+	c.checkExtProc(r)
 	checkPatterns(r, c.Routes)
 	c.checkRoute(r, c.Defaults, "")
 	for _, t := range c.overridden() {

@@ -12,6 +12,7 @@
 //	check.go     settings that make no sense together
 //	build.go     the options of the proxy that a configuration stands for
 //	encryption.go  the keys for what the store keeps
+//	extproc.go   what cannot be had if Envoy sends the requests
 //	reload.go    the files of a configuration, and what a running proxy cannot change
 //
 // Package settings reads, completes, combines, prints and describes the structs by their tags and comments.
@@ -52,7 +53,10 @@ type Config struct {
 	// by state: at least `15m`. Each scan reads the whole store, which DynamoDB charges for: see
 	// [metrics](metrics.md#stores-without-an-index). Default: never.
 	MetricsScan Setting[time.Duration] `yaml:"metrics_scan" restart:"change"`
-	// Upstream is the API, as a URL or a mapping. It is required.
+	// ExtProc: if true, `listen` speaks the protocol of Envoy's ext_proc filter, and Envoy sends the requests to the API. If
+	// there is an `upstream` too, the proxy sends those with a key. See [Envoy](envoy.md).
+	ExtProc Setting[bool] `yaml:"ext_proc" restart:"change"`
+	// Upstream is the API, as a URL or a mapping. It is required, unless `ext_proc` is true.
 	Upstream Upstream `yaml:"upstream" form:"upstream" sets:"Upstream"`
 	// Store is where keys are stored: a path (a SQLite file, created if missing), `memory:`, or the URL of a server:
 	// postgres, mysql, redis, nats or dynamodb. It is one of
@@ -283,6 +287,9 @@ type Limits struct {
 
 // Upstreams returns the upstream of the file, and those that routes have of their own, each once.
 func (c *Config) Upstreams() []Setting[*url.URL] {
+	if c.ExtProc.Value && !c.Upstream.URL.Set {
+		return nil
+	}
 	return c.urls(func(t Route) Setting[*url.URL] { return t.Upstream }, c.Upstream.URL)
 }
 

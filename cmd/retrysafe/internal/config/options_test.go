@@ -14,7 +14,7 @@ import (
 // inOtherWays are options of the library that the file sets without a field of their own, and that say how.
 var inOtherWays = map[string]string{
 	"Default": "defaults", "Routes": "routes", "Upstream.TLS": "upstream.ca",
-	"Observer": "the log and the metrics", "ErrorLog": "the log", "TraceFunc": "traces", "Transport": "upstream",
+	"Observer": "the log and the metrics", "ErrorLog": "the log", "TraceFunc": "traces", "Transport": "upstream", "Unkeyed": "ext_proc",
 	"Observation": "mode", "Route.Observed": "mode", "Route.EnforceFor": "enforce_for",
 
 	"Route.Pattern": "the name of the route", "Route.Unguarded": "guarded", "Route.BodyTimeout": "limits.body_timeout",

@@ -36,6 +36,7 @@ import (
 // names what a flag overrides, such as tls.cert; that setting's documentation is the help of the flag.
 type Cmd struct {
 	Upstream string `setting:"upstream.url" env:"RETRYSAFE_UPSTREAM" placeholder:"URL"`
+	ExtProc  bool   `setting:"ext_proc" name:"ext-proc" env:"RETRYSAFE_EXT_PROC"`
 	Listen   string `setting:"listen" env:"RETRYSAFE_LISTEN" placeholder:"ADDR"`
 	Store    string `setting:"store" env:"RETRYSAFE_STORE" placeholder:"STORE"`
 	Scope    string `setting:"scope" env:"RETRYSAFE_SCOPE" placeholder:"SCOPE"`
@@ -172,8 +173,9 @@ func (p Cmd) configuration() (*config.Config, error) {
 	if p.Observe {
 		c.ObserveAll()
 	}
-	if !c.Upstream.URL.Set {
-		return nil, fmt.Errorf("no upstream: say where requests go, as in --upstream http://localhost:3000")
+	if !c.Upstream.URL.Set && !c.ExtProc.Value {
+		return nil, fmt.Errorf("no upstream: say where requests go, as in --upstream http://localhost:3000, or that Envoy " +
+			"knows it: --ext-proc")
 	}
 	if c.Watch.Value && p.Config == "" {
 		return nil, fmt.Errorf("there is no file to watch: name one, as in --config proxy.yaml")

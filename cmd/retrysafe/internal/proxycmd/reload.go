@@ -140,7 +140,7 @@ func (s *service) reload(ctx context.Context, by string) {
 		return
 	}
 	logWarnings(s.log, next.config)
-	s.log.Info("the configuration was reloaded", "by", by, "upstream", next.config.Upstream.URL.Value.String(),
+	s.log.Info("the configuration was reloaded", "by", by, "upstream", next.plan.options.Upstream.URL.String(),
 		"scope", next.config.Scope.Value, "routes", len(next.config.Routes))
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/dashboard"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/tailcmd"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/traffic"
+	"github.com/retrysafe/retrysafe/extproc"
 	"github.com/retrysafe/retrysafe/proxy"
 	"github.com/retrysafe/retrysafe/stores/cryptstore"
 )
@@ -107,14 +108,14 @@ func (s *service) listen() error {
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
-	s.public = s.newServer(s.handler)
+	s.public = s.newServer(s.publicHandler())
 	go func() { s.failed <- ended(s.serveOn(listener)) }()
 	s.log.Info("listening",
 		"address", listener.Addr().String(),
 		"tls", s.tls != nil,
 		"admin", s.adminAddress,
 		"dashboard", s.dashboardURL,
-		"upstream", s.config.Upstream.URL.Value.String(),
+		"upstream", s.options.Upstream.URL.String(),
 		"store", s.store.Name,
 		"scope", s.config.Scope.Value,
 		"routes", len(s.config.Routes),
@@ -122,6 +123,16 @@ func (s *service) listen() error {
 		"version", cli.Version(),
 	)
 	return nil
+}
+
+// publicHandler answers clients, or Envoy's questions about them.
+func (s *service) publicHandler() http.Handler {
+	if !s.config.ExtProc.Value {
+		return s.handler
+	}
+	o := s.config.ExtProcOptions()
+	o.ErrorLog = slog.NewLogLogger(s.log.Handler(), slog.LevelError)
+	return extproc.New(s.handler, o)
 }
 
 // adminHandler serves health checks and metrics.
@@ -177,7 +188,10 @@ func (s *service) newServer(h http.Handler) *http.Server {
 	}
 	server.Protocols.SetHTTP1(true)
 	server.Protocols.SetHTTP2(true)
-	server.Protocols.SetUnencryptedHTTP2(s.config.H2C.Value)
+	server.Protocols.SetUnencryptedHTTP2(s.config.H2C.Value || s.config.ExtProc.Value)
+	if s.config.ExtProc.Value { // the handler refuses what is too much, with an answer
+		server.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: 4 * s.config.Limits.Concurrent.Value}
+	}
 	return server
 }
 
