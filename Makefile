@@ -43,9 +43,9 @@ test-core: ## the library without servers: the engine, its stores in memory, the
 servers: # install the servers that tests need, in the background
 	@$(RELEASED) go run ./internal/testing/servers/install >/dev/null 2>&1 &
 
-# One package more than there are cores, because tests wait for servers, leases and retries. The probe's cases come too
+# More packages than there are cores, because tests wait for servers, leases and retries. The probe's cases come too
 # late to be judged if they have to wait for a core, so that the others yield to them.
-AT_A_TIME = -p $$(($$(nproc) + 1))
+AT_A_TIME = -p $$(($$(nproc) + 2))
 
 # Without vet, which lint does. Not from the cache, which does not see that a test reads the pages and runs the programs of
 # other modules.
