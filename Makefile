@@ -43,9 +43,9 @@ test-core: ## the library without servers: the engine, its stores in memory, the
 servers: # install the servers that tests need, in the background
 	@$(RELEASED) go run ./internal/testing/servers/install >/dev/null 2>&1 &
 
-# More packages than there are cores, because tests wait for servers, leases and retries. The probe's cases come too
+# One package more than there are cores, because tests wait for servers, leases and retries. The probe's cases come too
 # late to be judged if they have to wait for a core, so that the others yield to them.
-AT_A_TIME = -p $$(($$(nproc) + 2))
+AT_A_TIME = -p $$(($$(nproc) + 1))
 
 # Without vet, which lint does. Not from the cache, which does not see that a test reads the pages and runs the programs of
 # other modules.
@@ -147,7 +147,7 @@ install: ## install the command from this checkout, with the commit in its versi
 	go install -ldflags '-X $(ROOT)/cmd/retrysafe/internal/cli.commit=$(shell git describe --always --dirty)' ./cmd/retrysafe
 
 # With GOVULNDB=file:///DIRECTORY, a copy of the database.
-vulncheck: ## look for known vulnerabilities in what every module calls (needs vuln.go.dev)
+vulncheck: ## look for known vulnerabilities in what every module calls (needs the database of Go, in the network)
 	@GOWORK=off GOBIN=$(CURDIR)/$(BIN) $(RELEASED) go install golang.org/x/vuln/cmd/govulncheck@v1.9.0
 	@failed=0; for m in $(MODULES); do echo "$$m"; \
 		(cd $$m && GOWORK=off $(RELEASED) $(CURDIR)/$(BIN)/govulncheck $(if $(GOVULNDB),-db $(GOVULNDB)) ./...) || failed=1; \

@@ -113,8 +113,8 @@ func TestErrorsOfTheProxyDecideAboutTheKey(t *testing.T) {
 	c.charge("b", "1", "201 charge 3")
 }
 
-// With lb_retry_match reverse_proxy tries again after something was sent. If it then reaches no service, one may have done
-// the work all the same.
+// With "lb_retry_match" Caddy's proxy tries again after something was sent. If it then reaches no service, one may have
+// done the work all the same.
 //
 // Seen to fail without call.sent: the key was free.
 func TestARequestThatWasSentIsNotReleased(t *testing.T) {

@@ -22,7 +22,7 @@ func TestLockedRowHoldsUpNobodyInItsBatch(t *testing.T) {
 	}
 	select {
 	case o := <-outcomes[1]:
-		t.Errorf("claim of the locked key = %v, %v, while it is locked", o.claim.Verdict, o.err)
+		t.Fatalf("claim of the locked key = %v, %v, while it is locked", o.claim.Verdict, o.err)
 	default:
 	}
 	unlock()
