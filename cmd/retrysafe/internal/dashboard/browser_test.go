@@ -166,12 +166,12 @@ func (b window) loginAtProvider() {
 	b.Run(`document.querySelector('input[name=username]').value = '` + alice + `'
 		document.querySelector('input[name=password]').value = 'verysecure'`)
 	b.Load(func() { b.Run(`document.querySelector('button').click()`) }) // the page that leads on
-	const place = "location.pathname + ' ' + (document.querySelector('.name') ?? document.body)?.innerText"
-	for deadline := time.Now().Add(time.Minute); b.Run(place) != "/find "+aliceName; {
-		if time.Now().After(deadline) {
-			b.Fatalf("after the login: %s", b.Run(place))
-		}
+	arrived := "location.pathname !== '" + CallbackPath + "' && document.readyState === 'complete'"
+	for deadline := time.Now().Add(time.Minute); b.Run(arrived+" ? 'yes' : 'no'") != "yes" && time.Now().Before(deadline); {
 		time.Sleep(10 * time.Millisecond)
+	}
+	if got := b.Run("location.pathname + ' ' + (document.querySelector('.name') ?? document.body).innerText"); got != "/find "+aliceName {
+		b.Errorf("after the login: %s", got)
 	}
 }
 
