@@ -164,7 +164,7 @@ func TestRelaysShareACircuit(t *testing.T) {
 		last := time.Now()
 		send := func(context.Context, outbox.Delivery) error {
 			mu.Lock()
-			if at == 0 && time.Since(last) > 50*time.Millisecond {
+			if at == 0 && time.Since(last) > 200*time.Millisecond {
 				pauses++
 			}
 			at++
