@@ -48,8 +48,8 @@ func lengthOf(h http.Header) int64 {
 	return -1
 }
 
-// isEnvoys reports whether a field is Envoy's own affair: those of a connection, of the length of a body, and those
-// that say where a request came from, which it has set before it asks.
+// isEnvoys reports whether only Envoy sets a field: those of a connection, of the length of a body, and those that say
+// where a request came from, which it has set before it asks.
 func isEnvoys(name string) bool {
 	switch name {
 	case "Connection", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Http2-Settings",

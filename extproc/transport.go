@@ -28,7 +28,7 @@ var (
 	errRefused   = errors.New("extproc: Envoy could not connect to the service")
 )
 
-// RoundTrip implements http.RoundTripper. A request without a key that was not read gets an answer that nobody sees:
+// RoundTrip implements http.RoundTripper. A request without a key that was not read gets an answer that is not used:
 // that of the service does not pass through here.
 func (Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Body != nil {

@@ -362,7 +362,8 @@ func wrongUnless(ok bool, format string, args ...any) string {
 var playScenario = map[string]func() string{
 	"queue-at-least-once-dedup": func() string {
 		q := newQueue(retrysafe.Policy{})
-		return wrongUnless(slices.Equal(q.deliver(5, nil), repeated(queuesafe.Ack, 5)) && q.runs.Load() == 1,
+		acks := slices.Repeat([]queuesafe.Action{queuesafe.Ack}, 5)
+		return wrongUnless(slices.Equal(q.deliver(5, nil), acks) && q.runs.Load() == 1,
 			"%d calls of the handler", q.runs.Load())
 	},
 	"queue-concurrent-redelivery": func() string {
@@ -449,8 +450,6 @@ var playScenario = map[string]func() string{
 	},
 	"tool-pickle-opt-in-warns": func() string { return "there is no such codec" },
 }
-
-func repeated[T any](one T, count int) []T { return slices.Repeat([]T{one}, count) }
 
 // queue is a queue with one message, which is delivered as often as wanted.
 type queue struct {
