@@ -4,7 +4,6 @@ package guides
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -106,17 +105,11 @@ func goEnv(t *testing.T, name string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// freePorts maps the ports in the guides to free ones.
+// freePorts maps the ports in the guides to free ones, which stay free while a guide compiles its programs.
 func freePorts(t *testing.T) map[string]string {
-	t.Helper()
 	ports := map[string]string{}
 	for _, port := range []string{"3000", "3001", "8080", "8081", "8082"} {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close() // all stay open until the end, so that the ports differ
-		ports[port] = fmt.Sprint(l.Addr().(*net.TCPAddr).Port)
+		ports[port] = fmt.Sprint(servers.ReservePort(t))
 	}
 	return ports
 }

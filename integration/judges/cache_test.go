@@ -33,7 +33,7 @@ func cacheTests() suite {
 
 func startCacheServer(t *testing.T) (url string) {
 	t.Helper()
-	port := freePort(t)
+	port := servers.ReservePort(t)
 	start(t, port, "cache", servers.Node(t), "--no-warnings", "cache/run.mjs", "server", strconv.Itoa(port))
 	return fmt.Sprintf("http://127.0.0.1:%d", port)
 }
@@ -88,14 +88,4 @@ func start(t *testing.T, port int, folder, program string, args ...string) {
 		<-time.After(50 * time.Millisecond)
 	}
 	t.Fatalf("%s does not listen", program)
-}
-
-func freePort(t *testing.T) int {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port
 }

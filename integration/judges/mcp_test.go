@@ -32,7 +32,7 @@ func mcpServer() suite {
 
 func startMCP(t *testing.T) (url string) {
 	t.Helper()
-	port := freePort(t)
+	port := servers.ReservePort(t)
 	start(t, port, "mcp", program(t, "everything-server"), fmt.Sprintf("-http=127.0.0.1:%d", port), "-stateless=false")
 	return fmt.Sprintf("http://127.0.0.1:%d", port)
 }

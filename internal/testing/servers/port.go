@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"testing"
 )
 
 // Ports are below the range of outgoing connections, which starts at 32768 or 49152. Within that range a client could
@@ -16,6 +17,18 @@ const firstPort, ports = 20000, 12000
 type port struct {
 	number int
 	mark   net.PacketConn
+}
+
+// ReservePort returns the number of a TCP port of 127.0.0.1 for a program that has to be told one. No other test gets it
+// until t has ended.
+func ReservePort(t testing.TB) int {
+	t.Helper()
+	p, err := reservePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.release() })
+	return p.number
 }
 
 func reservePort() (*port, error) {
