@@ -33,6 +33,7 @@ type exchange struct {
 	header  http.Header   // of the request, as Envoy has it
 	length  int64         // of its body; -1: unknown
 
+	// Held while a message is sent, because Envoy gets them in the order of what they are about. Only this request waits.
 	mu       sync.Mutex
 	phase    phase
 	pending  kind        // the message that Envoy waits to have answered; 0: none
