@@ -80,7 +80,7 @@ func newKit(t *testing.T, upstream string, changes ...change) *kit {
 	t.Cleanup(func() {
 		k.server.Close()
 		p.CloseIdleConnections()
-		ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 		defer stop()
 		if err := k.guard.Shutdown(ctx); err != nil {
 			t.Errorf("guard: %v", err)
@@ -198,7 +198,7 @@ func wait[T any](t *testing.T, c <-chan T, what string) T {
 	select {
 	case v := <-c:
 		return v
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatalf("waited too long for %s", what)
 		panic("unreachable")
 	}

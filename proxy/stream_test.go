@@ -110,7 +110,7 @@ func TestAnHTTP1AnswerBeginsBeforeTheRequestEnds(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer conn.Close()
-			_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+			_ = conn.SetDeadline(time.Now().Add(time.Minute))
 			in := bufio.NewReader(conn)
 			for i := range 10 {
 				fmt.Fprint(conn, "POST / HTTP/1.1\r\nHost: api.example.com\r\nX-Unread: 1\r\nContent-Length: 8\r\n")
@@ -160,7 +160,7 @@ func TestAnAnswerEndsBeforeTheRequest(t *testing.T) {
 			scheme: newKit(t, address, overTLS), scheme + ", observed": newObservedKit(t, address, overTLS).kit,
 		} {
 			t.Run(name, func(t *testing.T) {
-				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				body, write := io.Pipe()
 				defer write.Close()

@@ -402,7 +402,7 @@ func TestMessagesThatDoNotFit(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			stream, err := f.Player.server.Process(ctx)
 			if err != nil {
@@ -435,7 +435,7 @@ func TestMessagesThatDoNotFit(t *testing.T) {
 func TestAHalfClosedCall(t *testing.T) {
 	t.Parallel()
 	f := newFront(t, new(shop), settings{})
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	stream, err := f.Player.server.Process(ctx)
 	if err != nil {

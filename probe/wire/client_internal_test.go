@@ -75,7 +75,7 @@ func (c *crowd) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	select {
 	case <-c.full:
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		c.early.Store(true)
 	}
 	if err != nil {

@@ -118,7 +118,7 @@ func TestPastDayWaitsForOpenCompletion(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Error("the sweep waits for the open completion")
 	}
 	if err := tx.Commit(t.Context()); err != nil {
@@ -195,7 +195,7 @@ func TestLongReaderHoldsNobodyUp(t *testing.T) {
 		swept <- err
 	}()
 	eventually(t, "the sweep waits for the reader", func() bool { return lockWaits(t, s) > 0 })
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	together(t, 20, func(i int) error {
 		p := params(fmt.Sprint("id ", i))
