@@ -22,7 +22,9 @@ var (
 	// ErrNotReplayable is returned when the work has run and its answer is not kept: it was omitted, or its replay
 	// window has passed. The work will not run again under this key.
 	ErrNotReplayable = errors.New("retrysafe: done, but the answer is not replayable")
-	// ErrLeaseLost is returned when another attempt has taken the key over, or this one has ended. Nothing was changed.
+	// ErrLeaseLost is returned when another attempt has taken the key over, or this one has ended. Nothing was changed,
+	// unless the call was repeated because its answer was lost, by the caller or by the store itself: the first try may
+	// have changed the record before the lease was lost.
 	ErrLeaseLost = errors.New("retrysafe: lease lost")
 	// ErrStoreFull is returned when the store has reached its limit and takes no new keys. Nothing was run.
 	ErrStoreFull = errors.New("retrysafe: store is full")

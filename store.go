@@ -18,7 +18,7 @@ import (
 //   - It is atomic: it happens as a whole or not at all, whatever runs beside it and however its context ends. With a
 //     context that has ended before the call it changes nothing and returns an error that wraps the context's.
 //   - It may be repeated: a caller that lost the answer calls again with the same arguments, and the second call adds
-//     nothing.
+//     nothing. A store may repeat it itself, for example when a connection breaks.
 //   - The store owns the clock: durations go in and come out, instants never do, so that callers whose clocks
 //     disagree agree nevertheless.
 //   - An error means that the store failed or that the lease is lost. Finding a key taken is an answer, not an error.

@@ -59,9 +59,10 @@ func (s *stand) text(t *testing.T) string {
 // tortured is a store whose clients go on after any error: the server may be down.
 func tortured(store string) torture.Subject {
 	return torture.Subject{
-		Name:   store,
-		Unsure: func(error) bool { return true },
-		Lease:  300 * time.Millisecond,
+		Name:    store,
+		Unsure:  func(error) bool { return true },
+		Repeats: true,
+		Lease:   300 * time.Millisecond,
 		Open: func(_ context.Context, text, _ string) (retrysafe.Store, error) {
 			var p place
 			if err := json.Unmarshal([]byte(text), &p); err != nil {

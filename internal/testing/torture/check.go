@@ -10,6 +10,7 @@ import (
 type rules struct {
 	lease, keep, tolerance int64
 	fencesAreClock         bool
+	repeats                bool  // a call that is told "lost" may have taken effect before
 	steps                  *int  // that the judge has taken
 	cut                    *bool // the judge has not tried all orders of the calls
 }

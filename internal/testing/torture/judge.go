@@ -98,7 +98,8 @@ func (r rules) judgeOrders(events []event, most int) (wrong []violation, sure bo
 }
 
 // callsOf joins what a client said before a call and after it. A claim that acquires a key and reads its steps only when
-// that lease has run out claims anew: it is two calls, the first of which was told nothing.
+// that lease has run out claims anew: it is two calls, the first of which was told nothing. So is a write that the store
+// has repeated, and which was told then that its lease is lost.
 func (r rules) callsOf(events []event) (calls []*call) {
 	byTick := map[int64]*call{}
 	for _, e := range events {
@@ -111,7 +112,7 @@ func (r rules) callsOf(events []event) (calls []*call) {
 		if e.Trying || e.Answer == "" {
 			continue
 		}
-		if e.Op == "claim" && e.Ended.At-e.Began.At >= r.lease-r.tolerance {
+		if e.Op == "claim" && e.Ended.At-e.Began.At >= r.lease-r.tolerance || r.repeats && e.Answer == "lost" {
 			first := *c
 			first.id, first.until = c.id+1, e.Ended.N
 			calls = append(calls, &first)
@@ -240,7 +241,7 @@ func (k *config) with(c *call) *config {
 
 // moments returns the times of the model that it may be: while the lease runs, when it has run out, and when the record
 // has expired. Neither may come too early. A process that knows the store's clock less exactly than another one takes a
-// lease for running longer.
+// lease for running longer, and keeps a record longer.
 func (r rules) moments(k *config, latest int64) []time.Duration {
 	all := []time.Duration{k.Now}
 	if len(k.Records) == 0 {
@@ -252,6 +253,9 @@ func (r rules) moments(k *config, latest int64) []time.Duration {
 	}
 	if k.Records[0].State == retrysafe.Pending && k.Now >= end && k.Now < end+modelTime {
 		all = append(all, end-1)
+	}
+	if k.Now >= end+modelTime {
+		all = append(all, end)
 	}
 	if k.Now < end+modelTime && latest >= k.since+k.lasts+r.keep-r.tolerance {
 		all = append(all, end+modelTime)

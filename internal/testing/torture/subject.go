@@ -46,6 +46,9 @@ type Subject struct {
 	// Unsure reports whether an error means that the outcome of a call is unknown, as when a connection broke. The
 	// client goes on after such an error, and fails the test after any other. Default: no error means that.
 	Unsure func(err error) bool
+	// Repeats says that the store repeats calls whose answers are lost. A write that is told that its lease is lost may
+	// have been made before the lease was: the first try was told nothing.
+	Repeats bool
 	// Harm does something to the server, or to the network before it, and undoes it. Torture calls it in every third round,
 	// in the process of the test. Then Unsure holds for what clients are told meanwhile. Default: nothing.
 	Harm func() `json:"-"`
@@ -81,7 +84,7 @@ func (s Subject) processes() (processes, clients int) {
 func (s Subject) rules() rules {
 	return rules{
 		lease: s.lease().Microseconds(), keep: s.keep().Key.Microseconds(), tolerance: s.Tolerance.Microseconds(),
-		fencesAreClock: s.FencesAreClock,
+		fencesAreClock: s.FencesAreClock, repeats: s.Repeats,
 	}
 }
 
