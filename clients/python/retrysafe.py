@@ -454,6 +454,7 @@ class _Attempt:
         self.headers = list(headers)
 
     async def _extend(self, lease: Seconds) -> None:
+        self._refuse_if_done("extend")  # the record is locked until COMMIT: the other connection would wait for this one
         if _status(self.conn) == _IDLE or not await self._has_written():
             await _result(self._conn.rollback())
             await _alone(self._conn, self._schema, "extend", lease=self.lease, lease_for=_interval(lease))
@@ -463,7 +464,12 @@ class _Attempt:
         async with self._other() as other:
             await _alone(other, self._schema, "extend", lease=self.lease, lease_for=_interval(lease))
 
+    def _refuse_if_done(self, verb: str) -> None:
+        if self.done and not self.replayed:
+            raise Misuse(f"the block has ended the operation: call op.{verb} before op.complete or op.fail")
+
     async def _step(self, name: str, work: Callable[[], Any]) -> bytes:
+        self._refuse_if_done("step")
         if await self._has_written():
             raise Misuse("a step is a transaction of its own: call op.step before the block writes")
         saved = await _step(self._conn, self.lease, name, self._schema, self._encryption)
@@ -560,6 +566,23 @@ class _Attempt:
                 await _alone(conn, self._schema, "extend", lease=self.lease, lease_for=timedelta(0))
             else:
                 await _alone(conn, self._schema, "release", lease=self.lease)
+
+    async def _was_rolled_back(self) -> bool:
+        """Ask what became of a transaction that a framework has ended without an error."""
+        if self._conn.closed:
+            async with self._other() as other:
+                return await self._is_aborted(other)
+        return await self._is_aborted(self._conn)
+
+    async def _is_aborted(self, conn: Any) -> bool:
+        cursor = conn.cursor()
+        try:
+            await _result(cursor.execute("SELECT WHERE pg_xact_status(%s::xid8) = 'aborted'", [self._held_by]))
+            return bool(cursor.rowcount)
+        finally:
+            await _result(cursor.close())
+            if not conn.autocommit:
+                await _result(conn.rollback())
 
     async def _was_committed(self) -> bool:
         """Ask the record what became of a COMMIT whose answer was lost. A claim of the same owner gets the answer that
@@ -755,7 +778,7 @@ async def _once(
             own = functools.partial(_transaction, driver)
             try:
                 try:
-                    async with _committed(op, transaction or own):  # which has called hold
+                    async with _committed(op, transaction or own, asks=transaction is not None):  # which has called hold
                         op._began = True
                         yield op
                 except Failed as failure:
@@ -960,9 +983,9 @@ class _Released(Exception):
 
 
 @asynccontextmanager
-async def _committed(op: _Attempt, transaction: Callable[[], Any]) -> AsyncIterator[None]:
+async def _committed(op: _Attempt, transaction: Callable[[], Any], asks: bool = False) -> AsyncIterator[None]:
     """Run a block in a transaction that ends the attempt, and find out whether it was committed if the answer to COMMIT
-    is lost."""
+    is lost, and with asks in any case: a framework may roll back without an error."""
     committing = False
     try:
         async with _entered(transaction()):
@@ -986,6 +1009,10 @@ async def _committed(op: _Attempt, transaction: Callable[[], Any]) -> AsyncItera
     else:
         if _status(op._conn) not in (_IDLE, _CLOSED):
             raise Misuse("once was called inside of a transaction, which has not committed yet: call it outside")
+        if not committing or asks and await op._was_rolled_back():
+            op.done = False
+            raise Misuse("the transaction was rolled back, and no exception came of it: nothing was committed. Look for code "
+                         "that has asked for that, such as set_rollback of Django or an inner atomic(savepoint=False)")
 
 
 @asynccontextmanager
