@@ -92,6 +92,7 @@ class Operation extends Claim {
 
   async step (name, work) {
     const tx = this.#open()
+    this.#refuseIfEnded('step')
     if (await hasWritten(tx, this.#o)) throw new Misuse('a step is a transaction of its own: call op.step before the work writes')
     const row = await call(tx, this.#o.schema, ['step', 'child_key'], { lease: this.lease, name })
     if (row.step) return JSON.parse(openStep(this.#o.encryption, this.lease, name, row.step))
@@ -114,6 +115,7 @@ class Operation extends Claim {
   async childKey (name) { return childKey(this.#open(), this.lease, name, this.#o) }
   async extend (seconds) {
     const tx = this.#open()
+    this.#refuseIfEnded('extend') // the record is locked until COMMIT: another client would wait for this one
     if (await hasWritten(tx, this.#o)) return extend(this.#o.pool, this.lease, seconds, this.#o)
     await tx.query('ROLLBACK') // an extension counts from its COMMIT
     await extend(tx, this.lease, seconds, this.#o)
@@ -121,6 +123,10 @@ class Operation extends Claim {
   }
 
   close () { this.#tx = undefined }
+
+  #refuseIfEnded (verb) {
+    if (this.result) throw new Misuse(`the work has ended the operation: call op.${verb} before op.complete or op.fail`)
+  }
 
   #open () {
     if (!this.#tx) throw new Misuse('the operation has ended: await everything that the work does before it returns')
