@@ -493,15 +493,10 @@ class _Attempt:
 
     async def _has_written(self) -> bool:
         """Report whether the transaction has written anything but the hold. What it writes to, it has locked."""
-        cursor = self.conn.cursor()
-        try:
-            await _result(cursor.execute(
-                "SELECT FROM pg_locks JOIN pg_class ON pg_class.oid = relation AND relnamespace <> to_regnamespace(%s)"
-                " WHERE locktype = 'relation' AND pid = pg_backend_pid() AND mode <> 'AccessShareLock' LIMIT 1",
-                [_quoted(self._schema)]))
-            return bool(cursor.rowcount)
-        finally:
-            await _result(cursor.close())
+        return await _finds(
+            self.conn, "SELECT FROM pg_locks JOIN pg_class ON pg_class.oid = relation AND relnamespace <> to_regnamespace(%s)"
+            " WHERE locktype = 'relation' AND pid = pg_backend_pid() AND mode <> 'AccessShareLock' LIMIT 1",
+            _quoted(self._schema))
 
     async def _child_key(self, name: str) -> str:
         call = _alone if _status(self.conn) == _IDLE else _call
@@ -575,12 +570,9 @@ class _Attempt:
         return await self._is_aborted(self._conn)
 
     async def _is_aborted(self, conn: Any) -> bool:
-        cursor = conn.cursor()
         try:
-            await _result(cursor.execute("SELECT WHERE pg_xact_status(%s::xid8) = 'aborted'", [self._held_by]))
-            return bool(cursor.rowcount)
+            return await _finds(conn, "SELECT WHERE pg_xact_status(%s::xid8) = 'aborted'", self._held_by)
         finally:
-            await _result(cursor.close())
             if not conn.autocommit:
                 await _result(conn.rollback())
 
@@ -1091,8 +1083,7 @@ async def _call(conn: Any, schema: str, function: str, **arguments: Any) -> Tupl
     try:
         cursor = conn.cursor(**plain)
         try:
-            # A prepared statement would belong to one connection of the server, which PgBouncer changes.
-            await _result(cursor.execute(sql, list(given.values()), **({"prepare": False} if psycopg3 else {})))
+            await _execute(cursor, sql, list(given.values()))
             return tuple(await _result(cursor.fetchone()))
         finally:
             await _result(cursor.close())
@@ -1103,6 +1094,21 @@ async def _call(conn: Any, schema: str, function: str, **arguments: Any) -> Tupl
         error = _ERRORS.get(code, Error)("; ".join(filter(None, [diag.message_primary, diag.message_hint])))
         error.sqlstate = code
     raise error
+
+
+async def _execute(cursor: Any, sql: str, values: Sequence[Any]) -> None:
+    # A prepared statement would belong to one connection of the server, which PgBouncer changes.
+    await _result(cursor.execute(sql, values, **({"prepare": False} if hasattr(cursor.connection, "pgconn") else {})))
+
+
+async def _finds(conn: Any, sql: str, value: Any) -> bool:
+    """Report whether a query finds a row."""
+    cursor = conn.cursor()
+    try:
+        await _execute(cursor, sql, [value])
+        return bool(cursor.rowcount)
+    finally:
+        await _result(cursor.close())
 
 
 def _quoted(schema: str) -> str:

@@ -34,6 +34,17 @@ class Once(Case):
             with retrysafe.once(conns[n % 2], "payments", f"{self.id()} {n}") as op:
                 op.complete("")
 
+    # Seen to fail with prepare left to the driver where it is asked what was written, and what became of a transaction.
+    def test_nothing_is_prepared(self):
+        conn = self.opened(psycopg.connect(DATABASE, autocommit=True))
+        for n in range(8):
+            with retrysafe.once(conn, "payments", f"{self.id()} {n}", transaction=conn.transaction) as op:
+                charge(op, "")
+                op.extend(60)
+                op.complete("")
+        prepared = [text for (text,) in conn.execute("SELECT statement FROM pg_prepared_statements")]
+        self.assertEqual([text for text in prepared if not text.startswith("INSERT INTO charges")], [])
+
     # The manager of psycopg 3 takes Rollback for a wish and raises nothing. Seen to fail without the look at committing:
     # once returned the answer, or without one kept the key.
     def test_a_rollback_that_raises_nothing(self):
