@@ -402,6 +402,7 @@ class _Attempt:
         self._claim: Dict[str, Any] = {}  # the arguments of claim
         self._began = False  # whether the work may have done something
         self._held_by: Optional[str] = None  # the transaction that must end the attempt
+        self._ended_last = False  # whether nothing of the program comes between the end of the attempt and COMMIT
         self._connect: Connect = lambda: None
         self._child_secret: Optional[bytes] = None
         self._encryption: Optional[Encryption] = None
@@ -561,6 +562,10 @@ class _Attempt:
                 await _alone(conn, self._schema, "extend", lease=self.lease, lease_for=timedelta(0))
             else:
                 await _alone(conn, self._schema, "release", lease=self.lease)
+
+    async def _is_held(self) -> bool:
+        """Report whether the open transaction is the one that has ended the attempt."""
+        return await _finds(self._conn, "SELECT WHERE pg_current_xact_id_if_assigned()::text = %s", self._held_by)
 
     async def _was_rolled_back(self) -> bool:
         """Ask what became of a transaction that a framework has ended without an error."""
@@ -776,6 +781,7 @@ async def _once(
                 except Failed as failure:
                     async with _committed(op, own):
                         await op._end("fail", failure.answer, failure.code, failure.content_type, (), None)
+                        op._ended_last = True
             except BaseException as e:
                 if isinstance(e, LeaseLost):
                     op._tell("lost")
@@ -806,6 +812,7 @@ async def _repeat(
                     answer = await _result(work(op))
                     if not op.done:
                         await op._end("complete", answer, 200, "application/json", (), None)
+                        op._ended_last = True
             break
         except Exception as e:
             again = isinstance(e, LeaseLost) or _sqlstate(e) in _RETRYABLE
@@ -992,6 +999,8 @@ async def _committed(op: _Attempt, transaction: Callable[[], Any], asks: bool = 
                 raise Misuse("the block has ended its transaction itself: leave COMMIT and ROLLBACK to once")
             if status == _IN_ERROR:  # COMMIT would roll back and report success
                 raise Misuse("a statement of the block has failed and its exception was caught: nothing was committed")
+            if not op._ended_last and not await op._is_held():  # a ROLLBACK after op.complete, and then another statement
+                raise Misuse("the block has ended its transaction itself: leave COMMIT and ROLLBACK to once")
             committing = True
     except BaseException as e:
         answer_is_known = not committing or _status(op._conn) == _IDLE

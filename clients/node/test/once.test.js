@@ -328,6 +328,12 @@ test('wrong use', async (t) => {
       await op.complete('done')
       await tx.query('SELECT 1/0').catch(() => {})
     })],
+    [Misuse, /leave COMMIT/, () => once(pool, o(), async (tx, op) => { // the answer is gone
+      await op.complete('done')
+      await tx.query('ROLLBACK')
+      await tx.query('BEGIN')
+      await tx.query("INSERT INTO charges (key) VALUES ('wrong')")
+    })],
     [Misuse, /before the work writes/, () => once(pool, o(), async (tx, op) => {
       await tx.query("INSERT INTO charges (key) VALUES ('wrong')")
       await op.step('one', () => 1)
