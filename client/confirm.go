@@ -51,9 +51,9 @@ func (e *Engine) Call(ctx context.Context, r Request, x Exchange) error {
 		return err
 	}
 	if c, ok := ctx.Value(confirmContext{}).(*confirmation); ok {
-		c.add(done)
+		c.add(func() error { return done(true) })
 		return err
 	}
-	_ = done() // an entry that stays is answered once more by the next Resume; that is no reason to fail this call
+	_ = done(true) // an entry that stays is answered once more by the next Resume; that is no reason to fail this call
 	return err
 }

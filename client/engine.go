@@ -87,12 +87,12 @@ type call struct {
 // Do sends a request until its outcome is known, or until there is nothing more to be tried.
 //
 // If the server has answered, done is not nil, and err is [Reply.Err] of the answer: nil over HTTP. The journal keeps
-// the intent until done is called, by which the transport says that the caller has the answer; done returns the
-// journal's error.
+// the intent until done is called. By read the transport says that the caller has the answer; otherwise it broke off,
+// and the journal keeps the intent for the next Resume. done returns the journal's error.
 //
 // Without an answer done is nil, and err is an *OutcomeUnknownError, a *NotReplayableError, or says why nothing was
 // sent or has run: [ErrKeyRequired], [ErrUnnamedCall], [retrysafe.ErrMismatch], an error of the Exchange, Reply.Err.
-func (e *Engine) Do(ctx context.Context, r Request, x Exchange) (done func() error, err error) {
+func (e *Engine) Do(ctx context.Context, r Request, x Exchange) (done func(read bool) error, err error) {
 	c := &call{e: e, ctx: ctx, request: r, x: x, began: time.Now()}
 	c.entry = Entry{Method: r.Method, Credential: credentialFrom(ctx), BegunAt: c.began}
 	if err := c.chooseKey(); err != nil {
@@ -105,7 +105,7 @@ func (e *Engine) Do(ctx context.Context, r Request, x Exchange) (done func() err
 	}
 	if e.options.Journal == nil {
 		err := c.try()
-		return c.doneWith(func() error { return nil }), err
+		return c.doneWith(func(bool) error { return nil }), err
 	}
 	ended := e.track(c.entry.ID, false)
 	if err := c.journalBegin(); err != nil {
@@ -116,14 +116,17 @@ func (e *Engine) Do(ctx context.Context, r Request, x Exchange) (done func() err
 		defer ended()
 		return nil, joined(err, c.keep(err))
 	}
-	return func() error {
+	return func(read bool) error {
 		defer ended()
+		if !read {
+			return nil
+		}
 		return c.end()
 	}, err
 }
 
 // doneWith returns done if the caller gets an answer, and nil otherwise.
-func (c *call) doneWith(done func() error) func() error {
+func (c *call) doneWith(done func(read bool) error) func(read bool) error {
 	if !c.answered {
 		return nil
 	}

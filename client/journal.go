@@ -19,7 +19,8 @@ import (
 // It holds request bodies, which may be secret: restrict who can read the journal, or encrypt it with cryptjournal. It
 // never holds credentials.
 //
-// All methods may be called by several goroutines at once, and repeated: the second call adds nothing.
+// All methods may be called by several goroutines at once, and repeated: the second call adds nothing. The context of
+// End and GiveUp ends after ten seconds, and not before.
 type Journal interface {
 	// Begin keeps an entry durably before it returns. If there is an entry of the same ID already, that entry is left
 	// as it is and returned.
@@ -49,7 +50,8 @@ type Entry struct {
 	URL    string `json:"url"`
 	// Credential is what WithCredential named: a name, not the credential.
 	Credential string `json:"credential,omitempty"`
-	// Header has the fields with the key, and those of Options.JournalHeaders. Over gRPC it is metadata.
+	// Header has the fields with the key, those of Options.JournalHeaders, and Host if it is not that of the URL. Over
+	// gRPC it is metadata.
 	Header http.Header `json:"header,omitempty"`
 	Body   []byte      `json:"body,omitempty"`
 	// BegunAt is when the intent began, by the client's clock, in whole milliseconds.
@@ -75,7 +77,8 @@ func (e Entry) GoString() string { return "client.Entry(" + e.ID + ")" }
 
 // sameRequest reports whether both send the same.
 func (e *Entry) sameRequest(o *Entry) bool {
-	return e.Method == o.Method && e.URL == o.URL && bytes.Equal(e.Body, o.Body)
+	return e.Method == o.Method && e.URL == o.URL && e.Header.Get("Host") == o.Header.Get("Host") &&
+		bytes.Equal(e.Body, o.Body)
 }
 
 // notText names what of the entry is not UTF-8; empty: all of it is. Journals keep text, as JSON or in a database. With
@@ -128,12 +131,23 @@ func (c *call) resumeFrom(known *Entry) error {
 	return nil
 }
 
+// journalPatience is how long a journal may take to note how an intent has ended. A database that does not answer must
+// not keep the caller from its result for ever: an entry that stays is only sent once more.
+const journalPatience = 10 * time.Second
+
+// whileAnswering returns the context in which a journal notes how an intent has ended, although ctx may have ended.
+func whileAnswering(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), journalPatience)
+}
+
 // end forgets the call, unless another one is on its way under the same key, which then does so.
 func (c *call) end() error {
 	if c.e.calls(c.entry.ID) > 1 {
 		return nil
 	}
-	return c.e.options.Journal.End(context.WithoutCancel(c.ctx), c.entry.ID)
+	ctx, stop := whileAnswering(c.ctx)
+	defer stop()
+	return c.e.options.Journal.End(ctx, c.entry.ID)
 }
 
 // keep notes in the journal what an error means for the entry: a call that did nothing is over; one whose outcome no
@@ -144,7 +158,9 @@ func (c *call) keep(err error) error {
 	case !errors.As(err, &unknown):
 		return c.end()
 	case unknown.final():
-		return c.e.options.Journal.GiveUp(context.WithoutCancel(c.ctx), c.entry.ID, unknown.Why)
+		ctx, stop := whileAnswering(c.ctx)
+		defer stop()
+		return c.e.options.Journal.GiveUp(ctx, c.entry.ID, unknown.Why)
 	}
 	return nil
 }

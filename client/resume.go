@@ -87,7 +87,9 @@ func resumeEntry[Response any](
 	inside := context.WithValue(withNamed(WithCredential(ctx, entry.Credential), &named{}), resumptionContext{}, r)
 	response, err := send(inside, entry)
 	failed := result(ctx, Resumed[Response]{Entry: entry, Response: response, Err: err})
-	journal, kept := e.options.Journal, context.WithoutCancel(ctx)
+	journal := e.options.Journal
+	kept, stop := whileAnswering(ctx)
+	defer stop()
 	var unknown *OutcomeUnknownError
 	switch {
 	case !r.tried: // the entry is no request of this transport: it stays
@@ -110,7 +112,7 @@ type resumption struct {
 }
 
 // resume makes the attempts at an entry of the journal. What they mean for the entry is up to Resume.
-func (c *call) resume(r *resumption) (done func() error, err error) {
+func (c *call) resume(r *resumption) (done func(read bool) error, err error) {
 	if c.entry.ID != r.entry.ID {
 		return nil, fmt.Errorf("client: %v: its request does not carry its key with the transport's present options", r.entry)
 	}
@@ -118,7 +120,7 @@ func (c *call) resume(r *resumption) (done func() error, err error) {
 	if err = c.resumeFrom(&r.entry); err == nil {
 		err = c.try()
 	}
-	return c.doneWith(func() error { return nil }), err
+	return c.doneWith(func(bool) error { return nil }), err
 }
 
 // resumeQueue is what waits to be resumed.

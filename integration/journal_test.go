@@ -87,6 +87,31 @@ func keepABook(t *testing.T, j client.Journal, worker string, rounds int) {
 	}
 }
 
+// An intent is on the disk before its request is sent, also if the role does not wait for the disk. Seen to fail with
+// sql/begin_postgres.sql taken out: the transaction was committed with "off".
+func TestAnIntentWaitsForTheDisk(t *testing.T) {
+	for set, want := range map[string]string{"off": "on", "local": "local"} {
+		db := openDB(t, "pgx", shared.Get(t).Database(t)+"&synchronous_commit="+set)
+		j := openJournal(t, db, sqljournal.PostgreSQL, "till-3")
+		_, err := db.Exec(`CREATE TABLE commits (setting text);
+			CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS
+				$$ BEGIN INSERT INTO commits VALUES (current_setting('synchronous_commit')); RETURN NULL; END $$;
+			CREATE CONSTRAINT TRIGGER note AFTER INSERT ON retrysafe_journal DEFERRABLE INITIALLY DEFERRED
+				FOR EACH ROW EXECUTE FUNCTION note()`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := client.Entry{ID: "17", Key: "k", Method: http.MethodPost, URL: "https://bank.example"}
+		if known, err := j.Begin(t.Context(), e); known != nil || err != nil {
+			t.Fatal(known, err)
+		}
+		var got string
+		if err := db.QueryRow("SELECT setting FROM commits").Scan(&got); err != nil || got != want {
+			t.Errorf("synchronous_commit = %s: the intent was committed with %q, %v; want %q", set, got, err, want)
+		}
+	}
+}
+
 // Seen to fail on PostgreSQL with the second try taken out of Migrate.
 func TestManyClientsMigrateAtOnce(t *testing.T) {
 	for _, d := range []sqljournal.Dialect{sqljournal.PostgreSQL, sqljournal.MySQL} {

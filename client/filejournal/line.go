@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"os"
+	"path/filepath"
 
 	"github.com/retrysafe/retrysafe/client"
 )
@@ -122,9 +123,14 @@ func (j *Journal) compactIfWorth() error {
 	return j.compact()
 }
 
-// compact replaces the file by one that has the entries and nothing else. If it fails the old file stays. Both mutexes
-// are held.
+// compact replaces the file by one that has the entries and nothing else. If it fails the old file stays, unless only
+// the new name could not be made to last: then nothing more can be kept. Both mutexes are held.
 func (j *Journal) compact() error {
+	folder, err := os.Open(filepath.Dir(j.path)) // before the new name is there: the process may have no descriptor left
+	if err != nil {
+		return fmt.Errorf("filejournal: %w", err)
+	}
+	defer folder.Close()
 	temporary := j.path + ".new"
 	f, err := os.OpenFile(temporary, os.O_RDWR|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o600)
 	if err != nil {
@@ -142,7 +148,10 @@ func (j *Journal) compact() error {
 	}
 	old := j.file
 	j.file, j.size, j.synced, j.wasted = f, size, size, 0
-	return errors.Join(syncFolder(j.path), old.Close())
+	if err := ignoreUnsupported(folder.Sync()); err != nil { // a power failure may bring the old file back
+		j.broken = fmt.Errorf("filejournal: %w", err)
+	}
+	return errors.Join(j.broken, old.Close())
 }
 
 func writeEntries(f *os.File, kept []*keptEntry) (size int64, err error) {

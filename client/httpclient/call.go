@@ -125,6 +125,10 @@ func (c *call) Journal(e *client.Entry) error {
 			e.Header[name] = values
 		}
 	}
+	delete(e.Header, "Host") // net/http sends the request's field of that name, and not this one
+	if host := c.request.Host; host != "" && host != u.Host {
+		e.Header.Set("Host", host)
+	}
 	return nil
 }
 

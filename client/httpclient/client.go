@@ -30,8 +30,8 @@ func New(o Options) *Client {
 // Do sends a request as http.Client does, except that it follows no redirect of a request with a key but a 307 or 308
 // to the same origin: the 303 is the answer. It sends the request with the key of ctx (client.WithIntent,
 // client.WithKey), and as often as Transport does. The caller closes the response's body; with a journal, that says
-// that the caller has the answer, and the intent is forgotten. The error of Close may be the journal's: an intent that
-// could not be forgotten is only sent and answered again.
+// that the caller has the answer, and the intent is forgotten, unless reading the body has failed. The error of Close
+// may be the journal's: an intent that could not be forgotten is only sent and answered again.
 //
 // Both ctx and the request's own context count: the request ends with whichever ends first, and has the attempt, the
 // step, the intent and the credential of ctx, or what ctx lacks of these from r.Context(). If the two belong to
@@ -103,5 +103,9 @@ func (t *Transport) again(ctx context.Context, e client.Entry) (*http.Response, 
 		return nil, fmt.Errorf("httpclient: %v: %w", e, err)
 	}
 	r.Header = e.Header.Clone()
+	if host := r.Header.Get("Host"); host != "" {
+		r.Host = host
+		r.Header.Del("Host")
+	}
 	return t.do(r)
 }

@@ -144,6 +144,31 @@ func (c *closing) Close() error {
 	return err
 }
 
+// answer is the body that the caller gets. When it is closed, it says whether the caller has the answer: not if reading
+// it has failed, because the connection broke or the context ended.
+type answer struct {
+	io.ReadCloser
+	broke atomic.Bool
+	once  sync.Once
+	done  func(read bool) error
+}
+
+// Read implements io.Reader.
+func (a *answer) Read(p []byte) (int, error) {
+	n, err := a.ReadCloser.Read(p)
+	if err != nil && err != io.EOF {
+		a.broke.Store(true)
+	}
+	return n, err
+}
+
+// Close implements io.Closer.
+func (a *answer) Close() error {
+	err := a.ReadCloser.Close()
+	a.once.Do(func() { err = errors.Join(err, a.done(!a.broke.Load())) })
+	return err
+}
+
 // wire knows whether anything of a request may have reached the server: whether net/http wanted a connection, and got
 // one.
 type wire struct{ wanted, got atomic.Bool }

@@ -2,10 +2,12 @@ package httpclient
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/retrysafe/retrysafe/client"
 	"github.com/retrysafe/retrysafe/internal/httpsignals"
@@ -18,6 +20,7 @@ const (
 	notSent                                                    // nothing left the client
 	noAnswer                                                   // no answer, or not all of it
 	noCredential                                               // there is no credential to send with
+	stillRuns                                                  // another attempt does; see runsElsewhere
 )
 
 // signal is a row of the table: what a reply that looks like this means.
@@ -47,6 +50,7 @@ var signals = []signal{
 	{"replayed-failure", []int{500, 502, 504}, httpsignals.Replayed, client.GiveUp, client.MayHaveRun},
 	{"replayed-not-kept", nil, httpsignals.NotKept, client.NotKept, client.Answered},
 	{"replayed", nil, httpsignals.Replayed, client.Finish, client.Answered},
+	{client.InFlight, []int{http.StatusAccepted}, stillRuns, client.Again, client.MayHaveRun},
 	{"success", []int{200}, 0, client.Finish, client.Answered},
 	{redirectFollowed, []int{307, 308}, redirectsHere, client.AtOnce, client.DidNothing},
 	{"redirect-not-followed", []int{307, 308}, 0, client.Finish, client.DidNothing},
@@ -131,8 +135,25 @@ func (c *call) read() (p proof, location *url.URL) {
 		if c.t.options.AuthorizeFunc != nil && !c.refreshed {
 			p.Set |= mayRefresh
 		}
+	case http.StatusAccepted:
+		if p.Set&httpsignals.InFlight != 0 && c.runsElsewhere() {
+			p.Set |= stillRuns
+		}
 	}
 	return p, location
+}
+
+// runsElsewhere reports whether a 202 says that another attempt runs: our middleware answers so, with the address of the
+// status, where its options have InFlightStatus. It is the answer for a caller that has asked for it with Prefer. That
+// of an inbox is an answer too: the server has the request, and delivers it.
+func (c *call) runsElsewhere() bool {
+	for _, preference := range c.header["Prefer"] {
+		if strings.Contains(strings.ToLower(preference), "respond-async") {
+			return false
+		}
+	}
+	var document struct{ State string }
+	return json.Unmarshal(c.start, &document) == nil && document.State == "pending"
 }
 
 // signalsOfError returns what a missing answer shows.

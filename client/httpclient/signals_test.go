@@ -36,6 +36,18 @@ func TestSignals(t *testing.T) {
 		{signal: "no-answer", status: 201, sent: 2, answers: []answerFunc{lost}},
 		{signal: "no-answer", status: unknown, sent: 4, answers: []answerFunc{lost, lost, lost, lost}},
 		{signal: "not-sent", status: unknown, sent: 4, answers: []answerFunc{lost, undialled, undialled, undialled}},
+		{
+			signal: "in-flight", status: 201, sent: 2,
+			answers: []answerFunc{reply(202, "Idempotency-Status: in-flight", `{"state":"pending","status":"/s/1"}`)},
+		},
+		{ // of an inbox
+			signal: "success", status: 202, sent: 1,
+			answers: []answerFunc{reply(202, "Idempotency-Status: in-flight", `{"state":"accepted","status":"/s/1"}`)},
+		},
+		{ // of the operation
+			signal: "success", status: 202, sent: 1,
+			answers: []answerFunc{reply(202, "Idempotency-Status: executed", `{"state":"pending","status":"/s/1"}`)},
+		},
 		{signal: "outcome-unknown", status: unknown, sent: 1, answers: []answerFunc{problemOf(500, "outcome-unknown")}},
 		{
 			signal: "outcome-unknown", status: unknown, sent: 1,
@@ -477,6 +489,17 @@ func TestNothingIsSentWithoutACredential(t *testing.T) {
 			errors.Is(p.err, client.ErrOutcomeUnknown) != unknown {
 			t.Errorf("%v, sent %d times", p.err, len(p.sent))
 		}
+	}
+}
+
+// A caller that has asked for the address of the status gets it. Seen to fail with Prefer not looked at.
+func TestTheStatusIsTheAnswerThatWasAskedFor(t *testing.T) {
+	p := play(t, httpclient.Options{}, func(r *http.Request) *http.Request {
+		r.Header.Set("Prefer", "respond-async, wait=1")
+		return r
+	}, reply(202, "Idempotency-Status: in-flight", `{"state":"pending","status":"/s/1"}`), reply(201))
+	if p.status != 202 || p.err != nil || len(p.sent) != 1 {
+		t.Errorf("%d, %v after %d requests", p.status, p.err, len(p.sent))
 	}
 }
 

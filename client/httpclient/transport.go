@@ -107,7 +107,7 @@ func (t *Transport) do(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	c.nameLocation()
-	c.response.Body = &closing{ReadCloser: c.response.Body, after: done}
+	c.response.Body = &answer{ReadCloser: c.response.Body, done: done}
 	return c.response, nil
 }
 

@@ -81,9 +81,12 @@ func (j *Journal) Migrate(ctx context.Context) error {
 	return wrapSQL("migrate", err)
 }
 
-// statement returns a statement with the dialect's parameters.
+// statement returns a statement with the dialect's parameters. Some dialects have a file of their own for it.
 func statement(name string, d Dialect) string {
-	text, err := files.ReadFile("sql/" + name + ".sql")
+	text, err := files.ReadFile("sql/" + name + "_" + string(d) + ".sql")
+	if err != nil {
+		text, err = files.ReadFile("sql/" + name + ".sql")
+	}
 	if err != nil {
 		panic(err) // it is embedded
 	}

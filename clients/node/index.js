@@ -53,6 +53,8 @@ const remedies = {
   42501: 'grant the functions to this role: retrysafe migrate print --service-role NAME'
 }
 
+const endedItself = 'the work has ended its transaction itself: leave COMMIT and ROLLBACK to once'
+
 // Claim is a key that was claimed. Its lease is a secret: whoever has it can complete the key. It is on the prototype, so
 // that console.log and JSON.stringify do not show it.
 class Claim {
@@ -84,14 +86,22 @@ class Operation extends Claim {
   async complete (body, options) { await this.#end('complete', body, { code: 200, ...options }) }
   async fail (body, options) { await this.#end('fail', body, { code: 422, ...options }) }
 
+  // isHeld reports whether the open transaction is the one that has ended the attempt.
+  async isHeld () {
+    const { rows } = await this.#open().query('SELECT pg_current_xact_id_if_assigned()::text AS xid')
+      .catch((e) => { throw e.code === '25P02' ? new Misuse(remedies[e.code], { code: e.code }) : e })
+    return rows[0].xid === this.#heldBy
+  }
+
   async #end (verb, body, options) {
     const { stored, xid } = await end(this.#open(), this.lease, verb, body, { ...options, schema: this.#o.schema, encryption: this.#o.encryption })
-    if (xid !== this.#heldBy) throw new Misuse('the work has ended its transaction itself: leave COMMIT and ROLLBACK to once')
+    if (xid !== this.#heldBy) throw new Misuse(endedItself)
     this.result = outcome(stored, { ...options, failed: verb === 'fail', attempt: this.attempt })
   }
 
   async step (name, work) {
     const tx = this.#open()
+    this.#refuseIfEnded('step')
     if (await hasWritten(tx, this.#o)) throw new Misuse('a step is a transaction of its own: call op.step before the work writes')
     const row = await call(tx, this.#o.schema, ['step', 'child_key'], { lease: this.lease, name })
     if (row.step) return JSON.parse(openStep(this.#o.encryption, this.lease, name, row.step))
@@ -114,6 +124,7 @@ class Operation extends Claim {
   async childKey (name) { return childKey(this.#open(), this.lease, name, this.#o) }
   async extend (seconds) {
     const tx = this.#open()
+    this.#refuseIfEnded('extend') // the record is locked until COMMIT: another client would wait for this one
     if (await hasWritten(tx, this.#o)) return extend(this.#o.pool, this.lease, seconds, this.#o)
     await tx.query('ROLLBACK') // an extension counts from its COMMIT
     await extend(tx, this.lease, seconds, this.#o)
@@ -121,6 +132,10 @@ class Operation extends Claim {
   }
 
   close () { this.#tx = undefined }
+
+  #refuseIfEnded (verb) {
+    if (this.result) throw new Misuse(`the work has ended the operation: call op.${verb} before op.complete or op.fail`)
+  }
 
   #open () {
     if (!this.#tx) throw new Misuse('the operation has ended: await everything that the work does before it returns')
@@ -179,6 +194,7 @@ async function attempt (o, held, work) {
     try {
       const [body, contentType] = encode(await work(tx, op))
       if (!op.result) await op.complete(body, { contentType })
+      else if (!await op.isHeld()) throw new Misuse(endedItself) // a ROLLBACK after op.complete, and then another statement
     } catch (e) {
       if (!(e instanceof Failed)) throw e
       await tx.query('ROLLBACK')

@@ -402,6 +402,7 @@ class _Attempt:
         self._claim: Dict[str, Any] = {}  # the arguments of claim
         self._began = False  # whether the work may have done something
         self._held_by: Optional[str] = None  # the transaction that must end the attempt
+        self._ended_last = False  # whether nothing of the program comes between the end of the attempt and COMMIT
         self._connect: Connect = lambda: None
         self._child_secret: Optional[bytes] = None
         self._encryption: Optional[Encryption] = None
@@ -454,6 +455,7 @@ class _Attempt:
         self.headers = list(headers)
 
     async def _extend(self, lease: Seconds) -> None:
+        self._refuse_if_done("extend")  # the record is locked until COMMIT: the other connection would wait for this one
         if _status(self.conn) == _IDLE or not await self._has_written():
             await _result(self._conn.rollback())
             await _alone(self._conn, self._schema, "extend", lease=self.lease, lease_for=_interval(lease))
@@ -463,7 +465,12 @@ class _Attempt:
         async with self._other() as other:
             await _alone(other, self._schema, "extend", lease=self.lease, lease_for=_interval(lease))
 
+    def _refuse_if_done(self, verb: str) -> None:
+        if self.done and not self.replayed:
+            raise Misuse(f"the block has ended the operation: call op.{verb} before op.complete or op.fail")
+
     async def _step(self, name: str, work: Callable[[], Any]) -> bytes:
+        self._refuse_if_done("step")
         if await self._has_written():
             raise Misuse("a step is a transaction of its own: call op.step before the block writes")
         saved = await _step(self._conn, self.lease, name, self._schema, self._encryption)
@@ -487,15 +494,10 @@ class _Attempt:
 
     async def _has_written(self) -> bool:
         """Report whether the transaction has written anything but the hold. What it writes to, it has locked."""
-        cursor = self.conn.cursor()
-        try:
-            await _result(cursor.execute(
-                "SELECT FROM pg_locks JOIN pg_class ON pg_class.oid = relation AND relnamespace <> to_regnamespace(%s)"
-                " WHERE locktype = 'relation' AND pid = pg_backend_pid() AND mode <> 'AccessShareLock' LIMIT 1",
-                [_quoted(self._schema)]))
-            return bool(cursor.rowcount)
-        finally:
-            await _result(cursor.close())
+        return await _finds(
+            self.conn, "SELECT FROM pg_locks JOIN pg_class ON pg_class.oid = relation AND relnamespace <> to_regnamespace(%s)"
+            " WHERE locktype = 'relation' AND pid = pg_backend_pid() AND mode <> 'AccessShareLock' LIMIT 1",
+            _quoted(self._schema))
 
     async def _child_key(self, name: str) -> str:
         call = _alone if _status(self.conn) == _IDLE else _call
@@ -560,6 +562,24 @@ class _Attempt:
                 await _alone(conn, self._schema, "extend", lease=self.lease, lease_for=timedelta(0))
             else:
                 await _alone(conn, self._schema, "release", lease=self.lease)
+
+    async def _is_held(self) -> bool:
+        """Report whether the open transaction is the one that has ended the attempt."""
+        return await _finds(self._conn, "SELECT WHERE pg_current_xact_id_if_assigned()::text = %s", self._held_by)
+
+    async def _was_rolled_back(self) -> bool:
+        """Ask what became of a transaction that a framework has ended without an error."""
+        if self._conn.closed:
+            async with self._other() as other:
+                return await self._is_aborted(other)
+        return await self._is_aborted(self._conn)
+
+    async def _is_aborted(self, conn: Any) -> bool:
+        try:
+            return await _finds(conn, "SELECT WHERE pg_xact_status(%s::xid8) = 'aborted'", self._held_by)
+        finally:
+            if not conn.autocommit:
+                await _result(conn.rollback())
 
     async def _was_committed(self) -> bool:
         """Ask the record what became of a COMMIT whose answer was lost. A claim of the same owner gets the answer that
@@ -755,12 +775,13 @@ async def _once(
             own = functools.partial(_transaction, driver)
             try:
                 try:
-                    async with _committed(op, transaction or own):  # which has called hold
+                    async with _committed(op, transaction or own, asks=transaction is not None):  # which has called hold
                         op._began = True
                         yield op
                 except Failed as failure:
                     async with _committed(op, own):
                         await op._end("fail", failure.answer, failure.code, failure.content_type, (), None)
+                        op._ended_last = True
             except BaseException as e:
                 if isinstance(e, LeaseLost):
                     op._tell("lost")
@@ -791,6 +812,7 @@ async def _repeat(
                     answer = await _result(work(op))
                     if not op.done:
                         await op._end("complete", answer, 200, "application/json", (), None)
+                        op._ended_last = True
             break
         except Exception as e:
             again = isinstance(e, LeaseLost) or _sqlstate(e) in _RETRYABLE
@@ -960,9 +982,9 @@ class _Released(Exception):
 
 
 @asynccontextmanager
-async def _committed(op: _Attempt, transaction: Callable[[], Any]) -> AsyncIterator[None]:
+async def _committed(op: _Attempt, transaction: Callable[[], Any], asks: bool = False) -> AsyncIterator[None]:
     """Run a block in a transaction that ends the attempt, and find out whether it was committed if the answer to COMMIT
-    is lost."""
+    is lost, and with asks in any case: a framework may roll back without an error."""
     committing = False
     try:
         async with _entered(transaction()):
@@ -977,6 +999,8 @@ async def _committed(op: _Attempt, transaction: Callable[[], Any]) -> AsyncItera
                 raise Misuse("the block has ended its transaction itself: leave COMMIT and ROLLBACK to once")
             if status == _IN_ERROR:  # COMMIT would roll back and report success
                 raise Misuse("a statement of the block has failed and its exception was caught: nothing was committed")
+            if not op._ended_last and not await op._is_held():  # a ROLLBACK after op.complete, and then another statement
+                raise Misuse("the block has ended its transaction itself: leave COMMIT and ROLLBACK to once")
             committing = True
     except BaseException as e:
         answer_is_known = not committing or _status(op._conn) == _IDLE
@@ -986,6 +1010,10 @@ async def _committed(op: _Attempt, transaction: Callable[[], Any]) -> AsyncItera
     else:
         if _status(op._conn) not in (_IDLE, _CLOSED):
             raise Misuse("once was called inside of a transaction, which has not committed yet: call it outside")
+        if not committing or asks and await op._was_rolled_back():
+            op.done = False
+            raise Misuse("the transaction was rolled back, and no exception came of it: nothing was committed. Look for code "
+                         "that has asked for that, such as set_rollback of Django or an inner atomic(savepoint=False)")
 
 
 @asynccontextmanager
@@ -1064,8 +1092,7 @@ async def _call(conn: Any, schema: str, function: str, **arguments: Any) -> Tupl
     try:
         cursor = conn.cursor(**plain)
         try:
-            # A prepared statement would belong to one connection of the server, which PgBouncer changes.
-            await _result(cursor.execute(sql, list(given.values()), **({"prepare": False} if psycopg3 else {})))
+            await _execute(cursor, sql, list(given.values()))
             return tuple(await _result(cursor.fetchone()))
         finally:
             await _result(cursor.close())
@@ -1076,6 +1103,21 @@ async def _call(conn: Any, schema: str, function: str, **arguments: Any) -> Tupl
         error = _ERRORS.get(code, Error)("; ".join(filter(None, [diag.message_primary, diag.message_hint])))
         error.sqlstate = code
     raise error
+
+
+async def _execute(cursor: Any, sql: str, values: Sequence[Any]) -> None:
+    # A prepared statement would belong to one connection of the server, which PgBouncer changes.
+    await _result(cursor.execute(sql, values, **({"prepare": False} if hasattr(cursor.connection, "pgconn") else {})))
+
+
+async def _finds(conn: Any, sql: str, value: Any) -> bool:
+    """Report whether a query finds a row."""
+    cursor = conn.cursor()
+    try:
+        await _execute(cursor, sql, [value])
+        return bool(cursor.rowcount)
+    finally:
+        await _result(cursor.close())
 
 
 def _quoted(schema: str) -> str:

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/clitest"
 	"github.com/retrysafe/retrysafe/internal/testing/pages"
@@ -65,6 +66,7 @@ func TestTheProgramsThatAsk(t *testing.T) {
 					t.Errorf("%s: exits with %d, prints %q and %q; want %d, %q and %q", key, e, out, log, exit, printed, said)
 				}
 			}
+			checkAfterGateways(t, program, path)
 			want("k", 1, "", "unknown retry")
 			for len(asked) > 0 {
 				<-asked
@@ -83,5 +85,42 @@ func TestTheProgramsThatAsk(t *testing.T) {
 			proxy.MustPost("cut", "amount=1", "X-Cut", "1")
 			want("cut", 2, "", "abandoned do-not-repeat")
 		})
+	}
+}
+
+// checkAfterGateways runs a program that is answered by gateways at first: with a Retry-After that is a date, and with
+// what says that it is JSON and is not. Neither is an answer, and the program waits before it asks again.
+//
+// Seen to fail with "int(header.get("Retry-After"))" and with ValueError taken out in Python, which exited with 1, and
+// with "Number(answer.headers.get("Retry-After") ?? 1)" in JavaScript, which asked again at once.
+func checkAfterGateways(t *testing.T, program, path string) {
+	t.Helper()
+	times := make(chan time.Time, 100)
+	gateway := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		times <- time.Now()
+		switch len(times) {
+		case 1, 2:
+			w.Header().Set("Retry-After", time.Now().Add(time.Second).UTC().Format(http.TimeFormat))
+			w.WriteHeader(http.StatusServiceUnavailable)
+		case 3:
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusBadGateway)
+			_, _ = w.Write([]byte("<html>"))
+		default:
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = w.Write([]byte(`{"state":"succeeded","next":"do-not-repeat","executed":"yes"}`))
+		}
+	}))
+	defer gateway.Close()
+	out, err := exec.CommandContext(t.Context(), program, path, gateway.URL, "k").CombinedOutput()
+	if err != nil || len(times) != 4 {
+		t.Fatalf("after gateways: %v, %d questions: %s", err, len(times), out)
+	}
+	for last := <-times; len(times) > 0; {
+		next := <-times
+		if pause := next.Sub(last); pause < time.Second/2 {
+			t.Errorf("after gateways: asked again after %v", pause)
+		}
+		last = next
 	}
 }

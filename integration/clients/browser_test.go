@@ -15,11 +15,12 @@ import (
 )
 
 // The page's script pays each order once, under one key: while the browser is offline, after an answer was lost and the
-// page loaded again, after the user had to sign in, and if two contexts of one origin, as two tabs are, pay the same order
-// at once.
+// page loaded again, after the user had to sign in, after a redirect to a page, after a refusal, and if two contexts of
+// one origin, as two tabs are, pay the same order at once.
 //
 // Seen to fail with "key: crypto.randomUUID()" in the headers of send, with timer and listener of "online" taken out of
-// the page, with "put" in place of "add", and with 401 taken for a definite answer.
+// the page, with "put" in place of "add", with 401 taken for a definite answer, with "error" taken out of the request (the
+// page that it was redirected to was the answer), with abs taken out of waits, and with maybe always false.
 func TestTheBrowserPaysOnce(t *testing.T) {
 	text, err := os.ReadFile("../../docs/mobile-and-browser.md")
 	if err != nil {
@@ -29,7 +30,7 @@ func TestTheBrowserPaysOnce(t *testing.T) {
 	script, _, _ = strings.Cut(script, "```\n")
 	s := newTill(t, func() {})
 	api := s.Config.Handler
-	var loses, signedOut atomic.Bool
+	var loses, signedOut, redirects, refuses atomic.Bool
 	var refusals atomic.Int64
 	s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -41,6 +42,16 @@ func TestTheBrowserPaysOnce(t *testing.T) {
 			w.Header().Set("Content-Type", "text/javascript")
 			w.Write([]byte(script))
 		case "/payments":
+			if redirects.Load() {
+				http.Redirect(w, r, "/", http.StatusSeeOther)
+				return
+			}
+			if refuses.Load() {
+				w.Header().Set("Content-Type", "application/problem+json")
+				w.WriteHeader(http.StatusMethodNotAllowed)
+				w.Write([]byte(`{"retryable": false, "executed": "no"}`))
+				return
+			}
 			if !signedOut.Load() {
 				r.Header.Set("Authorization", "Bearer me") // a browser's cookie
 			}
@@ -102,12 +113,40 @@ func TestTheBrowserPaysOnce(t *testing.T) {
 	b.Run(`p.sendAll().then(() => "")`)
 	answered("later lost offline")
 
+	redirects.Store(true)
+	b.Run(`p.pay("redirected", 4200)`)
+	if got := b.Run(`p.intents().then(all => all.filter(i => i.answer).length)`); got != "3" {
+		t.Errorf("%s intents have an answer, want 3", got)
+	}
+	redirects.Store(false)
+	b.Run(`p.sendAll().then(() => "")`)
+	answered("later lost offline redirected")
+
+	// A refusal says nothing of an attempt that came before it.
+	loses.Store(true)
+	b.Run(`p.pay("refused later", 4200)`)
+	loses.Store(false)
+	refuses.Store(true)
+	b.Run(`p.pay("refused", 4200)`)
+	refuses.Store(false)
+	const refused = `p.intents().then(all => all.filter(i => i.answer?.status === 405)
+		.map(i => i.order + (i.answer.maybe ? ": may have run" : ": nothing was done")).join(", "))`
+	if got := b.Run(refused); got != "refused: nothing was done, refused later: may have run" {
+		t.Errorf("the page says %q", got)
+	}
+
+	// Begun with a clock that was 20 hours ahead, and has been corrected before there is a network.
+	offline(true)
+	b.Run(`Date.now = ((now) => () => now() + 20 * 3600e3)(Date.clock = Date.now), p.pay("tomorrow", 4200)`)
+	offline(false)
+	b.Run(`Date.now = Date.clock, p.sendAll().then(() => "")`)
+
 	b.Run(`new Promise(loaded => {
 		const tab = document.createElement("iframe")
 		tab.src = "/"
 		tab.onload = loaded
 		document.body.append(tab)
 	}).then(() => Promise.all([p.pay("twice", 1), frames[0].p.pay("twice", 1), p.pay("twice", 1)])).then(() => "")`)
-	answered("later lost offline twice")
-	s.check(t, 4)
+	answered("later lost offline redirected twice")
+	s.check(t, 6)
 }

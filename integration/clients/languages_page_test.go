@@ -86,6 +86,11 @@ func situations(t *testing.T, n int) (all []situation) {
 		}
 		all = append(all, s)
 	}
+	all = append(all, situation{name: "202, in-flight", again: true, write: func(w http.ResponseWriter) {
+		w.Header().Set("Idempotency-Status", "in-flight")
+		w.WriteHeader(http.StatusAccepted)
+		fmt.Fprint(w, `{"state":"pending"}`)
+	}})
 	for _, status := range []int{http.StatusForbidden, http.StatusNotFound} { // after an attempt that may have run
 		for _, own := range []bool{false, true} { // the operation's own answer
 			for _, document := range []string{"", `{"title": "sold out", "retryable": false}`} {
@@ -139,7 +144,7 @@ func newStand(t *testing.T) *stand {
 	return s
 }
 
-// The programs of the page do with each answer what its tables say. Seen to fail, in each of the three, with these taken out: 2xx, unknown, its
+// The programs of the page do with each answer what its tables say. Seen to fail, in each of the three, with these taken out: 2xx, a 2xx in flight, unknown, its
 // parameter retry, a replayed 5xx, ignored, retryable, executed, 408 to 429, 5xx, 501 and 511, that an attempt may have run, and that executed ends that.
 func TestTheProgramsOfThePageFollowItsTables(t *testing.T) {
 	s := newStand(t)

@@ -149,10 +149,14 @@ public final class Retrysafe {
             byte[] bytes = bytes(body);
             String by = call(tx, verb, "lease => ?, body => ?::bytea, code => ?, content_type => ?",
                 held.lease, bytes, code, contentType);
-            if (!transaction.equals(by)) { // what the work wrote before may be gone
+            refuseUnlessHeldBy(by);
+            answer = new Answer(bytes, code, contentType, held.attempt, false);
+        }
+
+        private void refuseUnlessHeldBy(String by) { // what the work wrote before may be gone, and so may the answer
+            if (!transaction.equals(by)) {
                 throw new Misuse("the work has ended its transaction itself: leave commit and rollback to once");
             }
-            answer = new Answer(bytes, code, contentType, held.attempt, false);
         }
     }
 
@@ -202,6 +206,8 @@ public final class Retrysafe {
                     Object answer = work.run(tx, op);
                     if (op.answer == null) {
                         op.end("complete", answer, 200, "application/json");
+                    } else {
+                        op.refuseUnlessHeldBy(rows(tx, "SELECT pg_current_xact_id_if_assigned()::text"));
                     }
                 } catch (Failed e) {
                     failure = e;

@@ -196,6 +196,12 @@ public final class RetrysafeTest {
             insert(tx, "ended");
             return "";
         }));
+        raises(Retrysafe.Misuse.class, () -> Retrysafe.once(database, key("ended"), (tx, op) -> {
+            op.complete("", 200, "text/plain");
+            tx.rollback();
+            insert(tx, "ended");
+            return "";
+        }));
         equal(" 0", state("ended") + " " + charges("ended"));
         String[] keys = new String[2];
         for (int i = 0; i < 2; i++) {

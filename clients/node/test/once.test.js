@@ -143,6 +143,18 @@ for (const [name, options] of Object.entries({
       assert.deepEqual([work.runs, await charges(pool, key)], [1, 1])
     })
 
+    // Seen to fail without refuseIfEnded: extend waited for ever, on another client, for the transaction of the work.
+    test('extend and step come before complete', async (t) => {
+      const key = newKey()
+      const pool = newPool(t, options)
+      const { answer } = await once(pool, { scope: 'pay', key }, charge(key, async (tx, op) => {
+        await op.complete({ paid: true })
+        assert.match((await rejection(op.extend(60))).message, /call op\.extend before op\.complete/)
+        assert.match((await rejection(op.step('late', () => 1))).message, /call op\.step before op\.complete/)
+      }))
+      assert.deepEqual([answer, await charges(pool, key)], [{ paid: true }, 1])
+    })
+
     test('a final failure is thrown by each call', async (t) => {
       const pool = newPool(t, options)
       const key = newKey()
@@ -315,6 +327,12 @@ test('wrong use', async (t) => {
     [Misuse, /has failed and its error was caught/, () => once(pool, o(), async (tx, op) => {
       await op.complete('done')
       await tx.query('SELECT 1/0').catch(() => {})
+    })],
+    [Misuse, /leave COMMIT/, () => once(pool, o(), async (tx, op) => { // the answer is gone
+      await op.complete('done')
+      await tx.query('ROLLBACK')
+      await tx.query('BEGIN')
+      await tx.query("INSERT INTO charges (key) VALUES ('wrong')")
     })],
     [Misuse, /before the work writes/, () => once(pool, o(), async (tx, op) => {
       await tx.query("INSERT INTO charges (key) VALUES ('wrong')")

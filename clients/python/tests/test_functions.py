@@ -248,6 +248,21 @@ class Long(Case):
             op.complete("")
         self.assertEqual(self.charges(name), 2)
 
+    # Seen to fail without the look at done: extend waited on another connection for this one, for ever; without a write
+    # before it, both had rolled back what complete had written.
+    @each
+    def test_extend_and_step_after_complete(self, name, conn):
+        for n, end in enumerate([retrysafe.Operation.complete, retrysafe.Operation.fail]):
+            for writes in False, True:
+                key = f"{name} {n} {writes}"
+                with retrysafe.once(conn, "payments", key) as op:
+                    if writes:
+                        charge(op, key)
+                    end(op, "answer")
+                    self.assertRaisesRegex(retrysafe.Misuse, "op.extend before", op.extend, 50)
+                    self.assertRaisesRegex(retrysafe.Misuse, "op.step before", op.step, "late", str)
+                self.assertEqual((op.answer, op.failed, self.charges(key)), (b"answer", n == 1, int(writes)))
+
     def test_an_answer_that_is_not_kept(self):
         pay(self.admin, self.id())
         self.admin.execute("DELETE FROM retrysafe.results")

@@ -34,6 +34,31 @@ class Once(Case):
             with retrysafe.once(conns[n % 2], "payments", f"{self.id()} {n}") as op:
                 op.complete("")
 
+    # Seen to fail with prepare left to the driver where it is asked what was written, and what became of a transaction.
+    def test_nothing_is_prepared(self):
+        conn = self.opened(psycopg.connect(DATABASE, autocommit=True))
+        for n in range(8):
+            with retrysafe.once(conn, "payments", f"{self.id()} {n}", transaction=conn.transaction) as op:
+                charge(op, "")
+                op.extend(60)
+                op.complete("")
+        prepared = [text for (text,) in conn.execute("SELECT statement FROM pg_prepared_statements")]
+        self.assertEqual([text for text in prepared if not text.startswith("INSERT INTO charges")], [])
+
+    # The manager of psycopg 3 takes Rollback for a wish and raises nothing. Seen to fail without the look at committing:
+    # once returned the answer, or without one kept the key.
+    def test_a_rollback_that_raises_nothing(self):
+        conn = self.opened(psycopg.connect(DATABASE))
+        for completes in False, True:
+            key = f"{self.id()} {completes}"
+            with self.assertRaisesRegex(retrysafe.Misuse, "was rolled back"):
+                with retrysafe.once(conn, "payments", key, transaction=conn.transaction) as op:
+                    charge(op, key)
+                    if completes:
+                        op.complete("")
+                    raise psycopg.Rollback
+            self.assertEqual((op.done, self.charges(key), self.records(key)), (False, 0, []))
+
     # Seen to fail with json.dumps instead of the bytes in _bytes, and with headers and code left out of _end.
     @each
     def test_answers_of_each_kind_come_back_byte_for_byte(self, name, conn):
@@ -171,7 +196,8 @@ class Once(Case):
 
     # What a helper does with the transaction neither commits a charge without its answer nor loses one. Seen to fail with
     # hold taken out of _committed: two charges, with both drivers, after commit and after a helper with a block of its own
-    # that came first. Seen to fail with _held_by not compared: an answer for a charge that was rolled back.
+    # that came first. Seen to fail with _held_by not compared: an answer for a charge that was rolled back; so it was after
+    # complete with _is_held not asked.
     @each
     def test_a_helper_that_ends_the_transaction(self, name, conn):
         def block(op):
@@ -195,9 +221,15 @@ class Once(Case):
             charge(op, op.key)
             op.complete("{}")
 
+        def late(op):
+            charge(op, op.key)
+            op.complete("{}")
+            conn.rollback()
+            charge(op, op.key)
+
         for helper, error in [
             (block, "later|has not completed the key"), (commit, "has not completed the key"), (swallow, "leave COMMIT"),
-            (rollback, "leave COMMIT"),
+            (rollback, "leave COMMIT"), (late, "leave COMMIT"),
         ]:
             key = f"{name} {helper.__name__}"
             with self.assertRaisesRegex(Exception, error), retrysafe.once(conn, "payments", key) as op:

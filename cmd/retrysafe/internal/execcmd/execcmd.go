@@ -88,6 +88,7 @@ func (c Cmd) Run(s *cli.Streams) error {
 	if err != nil {
 		return err
 	}
+	defer keepBrokenPipes()()
 	ctx := context.Background()
 	opened, closeStore, err := c.open(ctx, ref)
 	if err != nil {

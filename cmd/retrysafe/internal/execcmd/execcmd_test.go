@@ -316,6 +316,52 @@ func TestSignals(t *testing.T) {
 	f.wantRuns("1")
 }
 
+// A reader of standard output that goes away, such as head or a broken ssh, does not end exec, and with it the command.
+//
+// Seen to fail with keepBrokenPipes left out of Run: exec ended by SIGPIPE, the kernel killed the command, and its
+// outcome was unknown.
+func TestReaderGone(t *testing.T) {
+	t.Parallel()
+	f := newFiles(t)
+	readers := filepath.Join(t.TempDir(), "readers-gone")
+	script := "echo ready; while ! test -e " + readers + "; do sleep 0.05; done; echo more; echo more >&2; exit 3"
+	out, outWriter, err := os.Pipe()
+	clitest.Must(t, err)
+	cmd := exec.Command(clitest.Binary, f.args(script)...)
+	cmd.Stdout, cmd.Stderr = outWriter, outWriter
+	clitest.Must(t, cmd.Start())
+	outWriter.Close()
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "ready\n" {
+		t.Fatalf("the command says %q: %v", line, err)
+	}
+	out.Close()
+	clitest.Must(t, os.WriteFile(readers, nil, 0o600))
+	clitest.Must(t, ignoreExit(cmd.Wait()))
+	clitest.Want(t, "status", cmd.ProcessState.String(), "exit status 3")
+	clitest.Want(t, "said again", f.exec(script), clitest.Result{Code: 3, Stdout: "ready\nmore\n", Stderr: "more\n"})
+	f.wantRuns("1")
+}
+
+// Under nohup the end of the terminal's session ends neither exec nor the command.
+//
+// Seen to fail with Ignored left out of run: SIGHUP was passed on, and the command died of it.
+func TestNohup(t *testing.T) {
+	t.Parallel()
+	f := newFiles(t)
+	args := f.args("trap 'exit 4' TERM; echo ready; while :; do sleep 0.05; done")
+	cmd := exec.Command("/bin/sh", append([]string{"-c", `trap '' HUP; exec "$0" "$@"`, clitest.Binary}, args...)...)
+	out, err := cmd.StdoutPipe()
+	clitest.Must(t, err)
+	clitest.Must(t, cmd.Start())
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "ready\n" {
+		t.Fatalf("the command says %q: %v", line, err)
+	}
+	clitest.Must(t, cmd.Process.Signal(syscall.SIGHUP))
+	clitest.Must(t, cmd.Process.Signal(syscall.SIGTERM))
+	clitest.Must(t, ignoreExit(cmd.Wait()))
+	clitest.Want(t, "status", cmd.ProcessState.String(), "exit status 4")
+}
+
 // A SQLite file that another exec has open is waited for.
 func TestFileInUse(t *testing.T) {
 	t.Parallel()

@@ -42,7 +42,11 @@ func (p process) run(ctx context.Context, said *output) (status int, err error) 
 	cmd.WaitDelay = gracePeriod
 	defer dieTogether(cmd)()
 	signals := make(chan os.Signal, 8)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
+	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
+		if !signal.Ignored(s) { // as nohup has SIGHUP ignored, for the command too
+			signal.Notify(signals, s)
+		}
+	}
 	defer signal.Stop(signals)
 	if err := cmd.Start(); err != nil {
 		return 0, fmt.Errorf("%w: %w", errNotStarted, err)
@@ -52,6 +56,15 @@ func (p process) run(ctx context.Context, said *output) (status int, err error) 
 	go passOn(signals, cmd.Process, ended)
 	_ = cmd.Wait() // its state tells
 	return statusOf(cmd.ProcessState), nil
+}
+
+// keepBrokenPipes makes a standard output that is not read any more, such as that of a pipe to head or of a broken ssh,
+// an error of the write, until the returned function is called. Otherwise it would end this program, and the kernel the
+// command with it: the outcome would be unknown. The command itself gets no SIGPIPE, because it writes to a pipe of ours.
+func keepBrokenPipes() (stop func()) {
+	broken := make(chan os.Signal, 1) // never read
+	signal.Notify(broken, syscall.SIGPIPE)
+	return func() { signal.Stop(broken) }
 }
 
 // passOn passes signals on until the process has ended. An interrupt from a terminal reaches the process by itself.
