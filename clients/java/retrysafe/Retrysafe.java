@@ -9,6 +9,7 @@ import java.sql.ResultSet;
 import java.sql.SQLException;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.UUID;
 import java.util.concurrent.ThreadLocalRandom;
@@ -329,6 +330,8 @@ public final class Retrysafe {
 
     /** Row is what claim has returned. */
     private static final class Row {
+        private static final byte[] ENCRYPTED = "\u00f5retrysafe\u0001".getBytes(StandardCharsets.ISO_8859_1);
+
         final String verdict;
         final String lease; // a secret: keep it out of logs
         final int attempt;
@@ -347,7 +350,10 @@ public final class Retrysafe {
         }
 
         Answer last() {
-            if (failed) {
+            byte[] start = answer.body == null ? new byte[0] : Arrays.copyOf(answer.body, ENCRYPTED.length);
+            if (Arrays.equals(start, ENCRYPTED)) {
+                throw new Unreadable("the answer was encrypted by another program, and this class has no keyset");
+            } else if (failed) {
                 throw new Failed(answer);
             } else if (answer.body == null) {
                 throw new AnswerGone("the operation has completed, and its answer is not kept any more");
@@ -464,6 +470,13 @@ public final class Retrysafe {
     /** The operation has completed, and its answer is not kept any more. */
     public static final class AnswerGone extends RetrysafeException {
         AnswerGone(String message) {
+            super(message, null);
+        }
+    }
+
+    /** The answer is encrypted. Programs that have the keyset can read it. */
+    public static final class Unreadable extends RetrysafeException {
+        Unreadable(String message) {
             super(message, null);
         }
     }

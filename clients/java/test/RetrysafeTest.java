@@ -39,6 +39,7 @@ public final class RetrysafeTest {
         database = connectTo(URL.getPort());
         sql("CREATE TABLE paid (id text NOT NULL)");
         run("the second call gets the answer", RetrysafeTest::replay);
+        run("an answer that another program has encrypted", RetrysafeTest::encrypted);
         run("exceptions", RetrysafeTest::exceptions);
         run("a pool without autocommit", RetrysafeTest::pool);
         run("final failures", RetrysafeTest::failures);
@@ -84,6 +85,26 @@ public final class RetrysafeTest {
                 return null;
             });
             equal("true 201 image/png", Arrays.equals(bytes, created.body) + " " + created.code + " " + created.contentType);
+        }
+    }
+
+    // Seen to fail without the look at how the answer begins: it was returned as it is stored.
+    static void encrypted() throws Exception {
+        byte[] stored = "\u00f5retrysafe\u0001and more".getBytes(StandardCharsets.ISO_8859_1);
+        for (String id : new String[] {"encrypted", "failed and encrypted"}) {
+            Retrysafe.Work work = (tx, op) -> {
+                if (id.startsWith("failed")) {
+                    throw new Retrysafe.Failed(stored, 402, null);
+                }
+                op.complete(stored, 201, null);
+                return null;
+            };
+            try {
+                Retrysafe.once(database, key(id), work);
+            } catch (Retrysafe.Failed failed) {
+                equal(402, failed.answer.code);
+            }
+            raises(Retrysafe.Unreadable.class, () -> Retrysafe.once(database, key(id), work));
         }
     }
 
