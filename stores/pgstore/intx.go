@@ -138,6 +138,9 @@ func (t *sharedTx) write(ctx context.Context, c *change, steps ...retrysafe.Step
 			return explain(err)
 		}
 	}
+	if err := t.addMissingDay(ctx); err != nil {
+		return err
+	}
 	for _, step := range steps {
 		if err := t.change(ctx, newCheckpoint(c.lease, step)); err != nil {
 			return err
