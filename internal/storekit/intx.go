@@ -93,9 +93,37 @@ func intact(tx Tx) error {
 	return err
 }
 
+// Begin calls begin with a context that ends with ctx as long as begin runs, and after that only with end: a transaction of
+// database/sql is rolled back when the context ends with which it was begun. If ctx has ended before begin returned, Begin
+// returns its error. begin may wait for ever otherwise, for a connection of a pool whose others wait for it.
+func Begin[T any](ctx, end context.Context, begin func(context.Context) (T, error)) (tx T, err error) {
+	begun, cancel := context.WithCancel(end)
+	stop := context.AfterFunc(ctx, cancel)
+	tx, err = begin(begun)
+	if !stop() { // cancel has the transaction rolled back, if there is one
+		err = ctx.Err()
+	}
+	return tx, err
+}
+
+// Within calls commit, which minds no context, as that of database/sql, and returns its error. If ctx ends first, it returns
+// that there was no answer, and leaves commit to end when the server answers or the connection breaks: a server that is
+// cut off, or that waits for room on its disk, would otherwise hold up the caller for as long. Resolve then reads what has
+// become of the transaction.
+func Within(ctx context.Context, commit func() error) error {
+	answer := make(chan error, 1)
+	go func() { answer <- commit() }()
+	select {
+	case err := <-answer:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("the server has not answered: %w", ctx.Err())
+	}
+}
+
 // Resolve reads what has become of a transaction whose COMMIT got no answer: lost is the error of that. It returns nil
 // if the transaction was committed. The connection is lost, so the server ends the transaction, one way or the other:
-// as long as it is open its completion holds the record, which read waits for. read returns the state that the attempt
+// as long as it is open, also because COMMIT is still on its way, its completion holds the record, which read waits for. read returns the state that the attempt
 // has left, 0 if there is no record of it; it is called again after an error that passes.
 func Resolve(
 	ctx context.Context, timeout time.Duration, lost error, read func(context.Context) (retrysafe.State, error),

@@ -49,7 +49,10 @@ type claiming struct {
 	now    storekit.Instant
 	found  *record // what the key has; nil: nothing
 	looked bool    // found is known
-	mine   int64   // the fence of a claim of ours that the server may have made although it has not said so
+	// asOf is the time from before found was read, by which it is judged: its lease may have been extended since. The next
+	// try may come late, after a pause of the process.
+	asOf storekit.Instant
+	mine int64 // the fence of a claim of ours that the server may have made although it has not said so
 }
 
 // try makes one step: it writes what the last look calls for, and looks again if the key has changed meanwhile.
@@ -69,9 +72,6 @@ func (t *claiming) try(ctx context.Context) (c retrysafe.Claim, done bool, err e
 	}
 	verdict := retrysafe.Acquired
 	if t.looked {
-		if t.found != nil {
-			t.found.settle(t.now)
-		}
 		verdict = t.verdict()
 		t.guess.Learn(t.found == nil || t.found.State == free)
 	}
@@ -113,7 +113,7 @@ func (t *claiming) look(ctx context.Context) error {
 }
 
 func (t *claiming) saw(found item) (err error) {
-	t.looked, t.found = true, nil
+	t.looked, t.found, t.asOf = true, nil, t.now
 	if found != nil {
 		t.found, err = decode(found, t.now)
 	}
@@ -125,12 +125,12 @@ func (t *claiming) verdict() retrysafe.Verdict {
 	if t.isFree() {
 		return retrysafe.Acquired
 	}
-	return t.found.Verdict(t.p, t.now)
+	return t.found.Verdict(t.p, t.asOf)
 }
 
 // isFree reports whether the key has no record that takes part in claims.
 func (t *claiming) isFree() bool {
-	return t.found == nil || t.found.State == free || t.found.Expired(t.now)
+	return t.found == nil || t.found.State == free || t.found.Expired(t.asOf)
 }
 
 // take writes the claim. It returns nil if the key has changed since the last look; then t.found is what it has now.
@@ -254,7 +254,11 @@ func (t *claiming) answer(ctx context.Context, v retrysafe.Verdict, r *record) (
 	if v == retrysafe.Acquired {
 		c.Lease = retrysafe.Lease{Key: t.p.Key, Owner: t.p.Owner, Fence: r.Fence}
 	}
-	c.Verdict, c.Record = v, r.View(t.p.Key, t.now)
+	at := t.now
+	if r == t.found {
+		at = t.asOf
+	}
+	c.Verdict, c.Record = v, r.View(t.p.Key, at)
 	if r.State.Ended() {
 		replay := c.Record.ReplayLeft > 0
 		c.Record.Result.Meta, c.Record.Result.Body = nil, nil
@@ -293,11 +297,4 @@ func (s *Store) loadSteps(ctx context.Context, digest string, r *record) ([]retr
 		steps = append(steps, step.StepResult)
 	}
 	return steps, nil
-}
-
-// settle accounts for a later time: a lease that was ended is over by every clock.
-func (r *record) settle(now storekit.Instant) {
-	if r.raw["ov"] != nil {
-		r.EndsAt = min(r.EndsAt, now)
-	}
 }

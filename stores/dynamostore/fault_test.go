@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -357,5 +358,47 @@ func TestFullItem(t *testing.T) {
 	answer := retrysafe.Result{Body: make([]byte, maxInlineResult)}
 	if err := s.Complete(t.Context(), l, answer, retrysafe.Retention{}); err != nil {
 		t.Errorf("Complete: %v", err)
+	}
+}
+
+// pausing is a client that calls a function once, when it has read a record.
+type pausing struct {
+	Client
+	then func()
+}
+
+func (p *pausing) GetItem(ctx context.Context, in *dynamodb.GetItemInput, o ...func(*dynamodb.Options),
+) (*dynamodb.GetItemOutput, error) {
+	out, err := p.Client.GetItem(ctx, in, o...)
+	if then := p.then; then != nil && textOf(in.Key[attrPart]) == partRecord {
+		p.then = nil
+		then()
+	}
+	return out, err
+}
+
+// A claim that finds a record, and then stands still for longer than the lease was to run, as in a paused process, does not
+// take it for abandoned: the lease may have been extended since, and was. Seen to fail with t.now in the place of t.asOf
+// in verdict.
+func TestClaimThatIsPausedBehindItsRead(t *testing.T) {
+	t.Parallel()
+	s := openTest(t)
+	params := retrysafe.ClaimParams{Key: retrysafe.Key{ID: "k"}, Owner: retrysafe.NewOwner(), Lease: time.Second}
+	c, err := s.Claim(t.Context(), params)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &pausing{Client: s.client} // dynalite does not tell with a failed condition what there is: it is read
+	paused := openOn(t, p, s.table)
+	p.then = func() {
+		if err := s.Extend(t.Context(), c.Lease, week); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(params.Lease + DefaultMaxSkew)
+	}
+	params.Owner = retrysafe.NewOwner()
+	got, err := paused.Claim(t.Context(), params)
+	if err != nil || got.Verdict != retrysafe.InFlight {
+		t.Errorf("got %v, %v; want that the key is in flight", got.Verdict, err)
 	}
 }

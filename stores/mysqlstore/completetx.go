@@ -44,6 +44,9 @@ import (
 // was ignored. If tx has begun another transaction since, that is not noticed. Only with [retrysafe.ErrNoAttempt],
 // outside of an attempt, tx goes on. An attempt without protection, because the store failed when it began and the
 // policy was FailOpen, is not completed, and CompleteTx returns nil.
+//
+// If nothing has swept for a week, the partition of today is missing, and CompleteTx fails once: the partition can only
+// be made after the rollback. InTx makes it before its transaction begins.
 func (s *Store) CompleteTx(ctx context.Context, tx *sql.Tx) error {
 	t := &sharedTx{store: s, tx: tx, end: context.WithoutCancel(ctx)}
 	var digest retrysafe.Digest

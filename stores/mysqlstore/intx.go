@@ -46,7 +46,8 @@ func (s *Store) InTx(ctx context.Context, db *sql.DB, f func(ctx context.Context
 	end, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	return storekit.InTx(ctx, s, func(ctx context.Context, _ *retrysafe.Attempt) (*sharedTx, error) {
-		tx, err := db.BeginTx(end, nil)
+		s.haveDays(ctx)
+		tx, err := storekit.Begin(ctx, end, func(ctx context.Context) (*sql.Tx, error) { return db.BeginTx(ctx, nil) })
 		if err != nil {
 			return nil, explain(err)
 		}
@@ -68,6 +69,7 @@ type sharedTx struct {
 	store *Store
 	tx    *sql.Tx
 	end   context.Context // what ends the transaction runs with it, whatever has become of the caller
+	noDay bool            // the partition of today is missing
 }
 
 // Intact implements storekit.Tx.
@@ -104,7 +106,12 @@ func (t *sharedTx) Complete(
 func (t *sharedTx) write(
 	ctx context.Context, l retrysafe.Lease, steps []retrysafe.StepResult, res retrysafe.Result, keep retrysafe.Retention,
 ) error {
-	if err := t.store.fits(2 * (len(res.Meta) + len(res.Body))); err != nil { // before anything is written
+	for _, step := range steps { // before anything is written: see storekit.Tx
+		if err := t.store.fits(2 * (len(step.Name) + len(step.Data))); err != nil {
+			return fmt.Errorf("step %q: %w", step.Name, err)
+		}
+	}
+	if err := t.store.fits(2 * (len(res.Meta) + len(res.Body))); err != nil {
 		return err
 	}
 	digest := l.Key.Digest()
@@ -120,9 +127,7 @@ func (t *sharedTx) write(
 		return err
 	}
 	if err := t.store.writeAll(ctx, t.tx, w); err != nil {
-		if errorNumber(err) == noPartition {
-			err = errors.Join(err, t.store.addToday())
-		}
+		t.noDay = errorNumber(err) == noPartition
 		return explain(err)
 	}
 	return nil
@@ -131,13 +136,22 @@ func (t *sharedTx) write(
 // Commit implements storekit.Tx.
 func (t *sharedTx) Commit() error { return t.commit(nil) }
 
-// Rollback implements storekit.Tx.
-func (t *sharedTx) Rollback() { _ = t.tx.Rollback() }
+// Rollback implements storekit.Tx. Only after it can a missing partition be made, for the next transaction: until then
+// this one uses the table.
+func (t *sharedTx) Rollback() {
+	_ = t.tx.Rollback()
+	if t.noDay {
+		t.noDay = false
+		_ = t.store.addToday() // the next completion says so
+	}
+}
 
 // commit commits. If the answer is lost, it reads what has become of the attempt under l; nil: there is nothing to
 // read.
 func (t *sharedTx) commit(l *retrysafe.Lease) error {
-	err := t.tx.Commit()
+	ctx, cancel := context.WithTimeout(t.end, endTime)
+	defer cancel()
+	err := storekit.Within(ctx, t.tx.Commit)
 	switch {
 	case err == nil:
 		return nil

@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"fmt"
 	"time"
+
+	"github.com/retrysafe/retrysafe/internal/elapsed"
 )
 
 const (
@@ -49,6 +51,21 @@ func (s *Store) addToday() error {
 // addDays makes the missing partitions of the next days.
 func (s *Store) addDays(ctx context.Context) error {
 	return s.impatiently(ctx, func(c *conn) error { return s.exec(ctx, c, s.sql.addDays, rows{{daysAhead}}) })
+}
+
+// daysSeenFor is for how long InTx need not have partitions made again: they are made for several days.
+const daysSeenFor = 12 * time.Hour
+
+// haveDays makes the partitions of the next days if they may be missing, as after a week without sweeps. Making one
+// commits, so it comes before a transaction of the work: the completion in it would fail, and take the work along. An
+// error counts for nothing here, because the partitions are most likely there; if they are not, the completion says so.
+func (s *Store) haveDays(ctx context.Context) {
+	if seen := s.daysSeen.Load(); seen != nil && elapsed.Since(*seen) < daysSeenFor {
+		return
+	}
+	now := time.Now()
+	_ = s.addDays(ctx)
+	s.daysSeen.Store(&now)
 }
 
 // impatiently calls f with a session that waits for nothing longer than a second. While a statement waits that needs the

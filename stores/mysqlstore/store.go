@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
@@ -64,6 +65,8 @@ type Store struct {
 	watches storekit.Watches
 	poller  *poller
 	sweeper sweeper
+
+	daysSeen atomic.Pointer[time.Time] // when InTx has last had the partitions of the next days made; nil: it has not
 
 	closing sync.Once
 }

@@ -3,13 +3,19 @@ package mysqlstore
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"errors"
 	"net"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/go-sql-driver/mysql"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/stores/internal/testkit"
 )
 
 // wire makes connections that lose the end of a transaction which has written to storetest_rows.
@@ -65,6 +71,56 @@ func (c *cutConn) Write(b []byte) (int, error) {
 		return len(b), c.Close()
 	case bytes.Contains(b, []byte("COMMIT")), bytes.Contains(b, []byte("ROLLBACK")):
 		c.rows = false
+	}
+	return c.Conn.Write(b)
+}
+
+// A COMMIT that the network has swallowed, without a word to either side, holds the caller up for the time that is for it.
+// The transaction is still open, and the outcome is unknown. Seen to fail with t.tx.Commit in the place of Within: InTx
+// had not returned after two minutes.
+func TestSwallowedCommit(t *testing.T) {
+	t.Parallel()
+	dsn := shared.Get(t).Database(t)
+	s := openAt(t, dsn, Options{Timeout: time.Second})
+	execute(t, s, "CREATE TABLE charges (id INT) ENGINE = InnoDB")
+	var conns sync.Map
+	mysql.RegisterDialContext("swallowing", func(ctx context.Context, address string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+		if err == nil {
+			conns.Store(conn, nil)
+		}
+		return swallowingConn{conn}, err
+	})
+	db := openPool(t, strings.Replace(dsn, "tcp(", "swallowing(", 1))
+	t.Cleanup(func() { // so that the server ends the transaction, and the database can be dropped
+		conns.Range(func(conn, _ any) bool { return conn.(net.Conn).Close() == nil })
+	})
+	ended := make(chan error, 1)
+	go func() {
+		_ = testkit.Guarded(t, s, retrysafe.Key{ID: "k"}, func(ctx context.Context, _ *retrysafe.Attempt) error {
+			err := s.InTx(ctx, db, func(ctx context.Context, tx *sql.Tx) error {
+				_, err := tx.ExecContext(ctx, "INSERT INTO charges (id) VALUES (1)")
+				return err
+			})
+			ended <- err
+			return err
+		})
+	}()
+	select {
+	case err := <-ended:
+		if err == nil || !strings.Contains(err.Error(), "then asking what has become of it") {
+			t.Errorf("InTx = %v, want that it is not known", err)
+		}
+	case <-time.After(testkit.Patience):
+		t.Error("InTx has not returned")
+	}
+}
+
+type swallowingConn struct{ net.Conn }
+
+func (c swallowingConn) Write(b []byte) (int, error) {
+	if bytes.Contains(b, []byte("COMMIT")) {
+		return len(b), nil
 	}
 	return c.Conn.Write(b)
 }

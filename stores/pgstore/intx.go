@@ -68,7 +68,9 @@ func (s *Store) InTx(ctx context.Context, f func(ctx context.Context, tx pgx.Tx)
 func (s *Store) InSQLTx(ctx context.Context, db *sql.DB, f func(ctx context.Context, tx *sql.Tx) error) error {
 	return s.inTx(ctx, func(ctx context.Context) (transaction, error) {
 		// Only inTx ends the transaction: an end of ctx in between must not, unseen.
-		tx, err := db.BeginTx(context.WithoutCancel(ctx), nil)
+		tx, err := storekit.Begin(ctx, context.WithoutCancel(ctx), func(ctx context.Context) (*sql.Tx, error) {
+			return db.BeginTx(ctx, nil)
+		})
 		if err != nil {
 			return nil, err
 		}
@@ -138,6 +140,9 @@ func (t *sharedTx) write(ctx context.Context, c *change, steps ...retrysafe.Step
 			return explain(err)
 		}
 	}
+	if err := t.addMissingDay(ctx); err != nil {
+		return err
+	}
 	for _, step := range steps {
 		if err := t.change(ctx, newCheckpoint(c.lease, step)); err != nil {
 			return err
@@ -159,7 +164,11 @@ func (t *sharedTx) change(ctx context.Context, c *change) error {
 }
 
 // Commit implements storekit.Tx.
-func (t *sharedTx) Commit() error { return t.commitWith(t.end, nil) }
+func (t *sharedTx) Commit() error {
+	ctx, cancel := context.WithTimeout(t.end, endTime)
+	defer cancel()
+	return t.commitWith(ctx, nil)
+}
 
 // Rollback implements storekit.Tx.
 func (t *sharedTx) Rollback() { _ = t.rollback(t.end) }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/retrysafe/retrysafe/internal/elapsed"
 )
 
 const (
@@ -53,6 +55,26 @@ func (s *Store) addToday() error {
 		return fmt.Errorf("pgstore: make the partition of today: %w", err)
 	}
 	return nil
+}
+
+// daysSeenFor is for how long a Store need not look for the partition of today again, because it has seen the one of
+// tomorrow.
+const daysSeenFor = 12 * time.Hour
+
+// addMissingDay makes the partition of today in the transaction if it is missing, as after a week without sweeps: a
+// statement that fails for it would take the writes of the work along. What the transaction makes goes with it if it is
+// rolled back, so only what is there already is remembered.
+func (t *sharedTx) addMissingDay(ctx context.Context) error {
+	s := t.store
+	if seen := s.daysSeen.Load(); seen != nil && elapsed.Since(*seen) < daysSeenFor {
+		return nil
+	}
+	now := time.Now()
+	n, err := t.exec(ctx, s.sql.addMissingDay)
+	if err == nil && n == 0 {
+		s.daysSeen.Store(&now)
+	}
+	return explain(err)
 }
 
 // addDays makes the missing partitions of the next days.

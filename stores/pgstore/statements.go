@@ -51,6 +51,7 @@ type statements struct {
 	addSightings                                            statement
 	sweepClaims, sweepOlder, oldestDue                      string
 	addDays, pastDays, takeSweepLock, releaseSweepLock      string
+	addMissingDay                                           string
 }
 
 // statement is a text that takes rows as its arguments: a column of each as an array, or the values of one.
@@ -120,7 +121,7 @@ func newStatements(schema string) *statements {
 		indexScopes: text("index_scopes"), reviewBlocks: text("review_blocks"),
 		sightings: text("sightings"), addSightings: newStatement(text("add_sightings")),
 		sweepClaims: text("sweep_claims"), sweepOlder: text("sweep_older"), oldestDue: text("oldest_due"),
-		addDays: text("add_days"), pastDays: text("past_days"),
+		addDays: text("add_days"), pastDays: text("past_days"), addMissingDay: text("add_missing_day"),
 		takeSweepLock: text("take_sweep_lock"), releaseSweepLock: text("release_sweep_lock"),
 	}
 	for i, name := range stepNames {

@@ -63,6 +63,7 @@ type Store struct {
 	watches  storekit.Watches
 	listener *listener
 	sweeper  sweeper
+	daysSeen atomic.Pointer[time.Time] // when a transaction has last found those of today and tomorrow; nil: none has
 
 	closing sync.Once
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/retrysafe/retrysafe/internal/storekit"
 )
 
 // transaction is one of pgx or of database/sql.
@@ -79,7 +81,7 @@ func (t sqlTx) exec(ctx context.Context, text string, args ...any) (int64, error
 	return n, rows.Err()
 }
 
-func (t sqlTx) commit(context.Context) error { return t.Commit() }
+func (t sqlTx) commit(ctx context.Context) error { return storekit.Within(ctx, t.Commit) }
 
 func (t sqlTx) rollback(context.Context) error { return t.Rollback() }
 

@@ -2,6 +2,7 @@ package keys
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -119,11 +120,15 @@ func isSealed(r retrysafe.Record) bool {
 
 // find returns the records of a key. A client's key may look like a digest: many are UUIDs.
 func (l Local) find(ctx context.Context, look Look) ([]retrysafe.Record, error) {
+	read := l.kept
+	if look.Answer {
+		read = l.Store.Inspect
+	}
 	if look.Scope != nil {
-		return l.inspect(ctx, retrysafe.Key{Scope: *look.Scope, ID: look.Key}.Digest())
+		return inspect(ctx, read, retrysafe.Key{Scope: *look.Scope, ID: look.Key}.Digest())
 	}
 	if digest, err := ParseDigest(look.Key); err == nil {
-		if found, err := l.Store.Inspect(ctx, digest); err != nil || len(found) > 0 {
+		if found, err := read(ctx, digest); err != nil || len(found) > 0 {
 			return found, err
 		}
 	}
@@ -131,14 +136,34 @@ func (l Local) find(ctx context.Context, look Look) ([]retrysafe.Record, error) 
 	if err != nil {
 		return nil, err
 	}
-	return l.inspect(ctx, digest)
+	return inspect(ctx, read, digest)
 }
 
 // inspect returns the records of a key, of which there is one at least.
-func (l Local) inspect(ctx context.Context, digest retrysafe.Digest) ([]retrysafe.Record, error) {
-	found, err := l.Store.Inspect(ctx, digest)
+func inspect(
+	ctx context.Context, read func(context.Context, retrysafe.Digest) ([]retrysafe.Record, error), digest retrysafe.Digest,
+) ([]retrysafe.Record, error) {
+	found, err := read(ctx, digest)
 	if err == nil && len(found) == 0 {
 		err = noSuchKey()
+	}
+	return found, err
+}
+
+// kept returns the records of a key for what needs no content. If the store cannot decrypt that, because the keyset lacks
+// a key for instance, it is the content as the store inside of it keeps it: such an answer can still be purged, and one of
+// them must not keep the other keys of a listing from being shown.
+func (l Local) kept(ctx context.Context, digest retrysafe.Digest) ([]retrysafe.Record, error) {
+	found, err := l.Store.Inspect(ctx, digest)
+	for s := any(l.Store); errors.Is(err, retrysafe.ErrUnreadable); {
+		wrapper, wraps := s.(interface{ Unwrap() retrysafe.Store })
+		if !wraps {
+			break
+		}
+		s = wrapper.Unwrap()
+		if inner, ok := s.(retrysafe.Inspector); ok {
+			found, err = inner.Inspect(ctx, digest)
+		}
 	}
 	return found, err
 }

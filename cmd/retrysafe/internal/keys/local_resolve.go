@@ -108,7 +108,7 @@ func (l Local) Purge(ctx context.Context, d Decision) (Purged, error) {
 	if err != nil {
 		return Purged{}, err
 	}
-	records, err := l.Store.Inspect(ctx, digest)
+	records, err := l.kept(ctx, digest)
 	if err != nil {
 		return Purged{}, err
 	}

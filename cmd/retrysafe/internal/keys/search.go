@@ -82,18 +82,18 @@ func (q Query) params() (retrysafe.FindParams, error) {
 // inspectOne returns the records of the only key that can be meant: there are few, and all of them come at once.
 func (l Local) inspectOne(ctx context.Context, q Query) ([]retrysafe.Record, error) {
 	if q.Digest == "" {
-		return l.Store.Inspect(ctx, retrysafe.Key{Scope: *q.Scope, ID: q.ID}.Digest())
+		return l.kept(ctx, retrysafe.Key{Scope: *q.Scope, ID: q.ID}.Digest())
 	}
 	digest, err := ParseDigest(q.Digest)
 	if err != nil {
 		return nil, err
 	}
-	return l.Store.Inspect(ctx, digest)
+	return l.kept(ctx, digest)
 }
 
 // sightings returns those of a record, unless the record has gone meanwhile.
 func (l Local) sightings(ctx context.Context, listed retrysafe.Record) ([]retrysafe.Sighting, error) {
-	found, err := l.Store.Inspect(ctx, listed.Key.Digest())
+	found, err := l.kept(ctx, listed.Key.Digest())
 	for _, r := range found {
 		if r.FirstFence == listed.FirstFence {
 			return r.Sightings, err

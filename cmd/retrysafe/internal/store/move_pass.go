@@ -175,10 +175,16 @@ func (p *pass) both(ctx context.Context, r retrysafe.Record) (old, next retrysaf
 	return old, next, err
 }
 
+// isRecent reports whether a process has worked on a record within the time that is to be quiet: it claimed it first,
+// works on it, or has ended it, as the attempt that took long does or one that resumes an older one.
+func (p *pass) isRecent(r retrysafe.Record) bool {
+	return r.Age <= p.quiet || r.LeaseLeft > 0 || r.State != retrysafe.Pending && r.EndedAge <= p.quiet
+}
+
 // mirrored looks for keys that were claimed in the old store alone: a process at stage 0 does that.
 func (p *pass) mirrored(ctx context.Context) (check, error) {
 	err := p.each(ctx, func(ctx context.Context, r retrysafe.Record, last bool) error {
-		if !last && (r.Age < betweenClaims || r.Age > p.quiet && r.LeaseLeft == 0) || left(r) == 0 {
+		if !last && (r.Age < betweenClaims || !p.isRecent(r)) || left(r) == 0 {
 			return nil
 		}
 		old, next, err := p.both(ctx, r)
@@ -204,8 +210,8 @@ func (p *pass) mirrored(ctx context.Context) (check, error) {
 		return nil
 	})
 	found := check{Name: "every key that is in use is in both stores", OK: p.lacking+p.running == 0}
-	found.Detail = fmt.Sprintf("%d keys were claimed within %v or are being worked on, of which the new store lacks %d",
-		p.seen, p.quiet, p.lacking+p.running)
+	found.Detail = fmt.Sprintf("%d keys were claimed or ended within %v or are being worked on, of which the new store "+
+		"lacks %d", p.seen, p.quiet, p.lacking+p.running)
 	switch {
 	case p.lacking > 0:
 		found.Detail += ": a process is at stage 0, or was until a moment ago"

@@ -78,6 +78,29 @@ func TestPass(t *testing.T) {
 	}
 }
 
+// A key of an attempt that took long, and that has ended in the old store alone a moment ago, shows a process at stage 0
+// too. Seen to fail with EndedAge left out of isRecent.
+func TestPassSeesLongAttemptsThatHaveEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		old := memstore.New(memstore.Options{})
+		c, err := old.Claim(t.Context(), retrysafe.ClaimParams{
+			Key: retrysafe.Key{ID: "k"}, Owner: retrysafe.NewOwner(), Lease: time.Hour,
+		})
+		clitest.Must(t, err)
+		time.Sleep(10 * time.Minute)
+		clitest.Must(t, old.Complete(t.Context(), c.Lease, retrysafe.Result{}, retrysafe.Retention{}))
+		for _, allowed := range []bool{false, true} {
+			p := &pass{old: old, next: memstore.New(memstore.Options{}), quiet: time.Minute, progress: io.Discard}
+			if allowed {
+				time.Sleep(2 * time.Minute)
+			}
+			got, err := p.mirrored(t.Context())
+			clitest.Must(t, err)
+			clitest.Want(t, got.Detail, got.OK, allowed)
+		}
+	})
+}
+
 // unreadable is a store that cannot read one key.
 type unreadable struct{ *memstore.Store }
 

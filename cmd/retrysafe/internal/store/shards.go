@@ -149,7 +149,8 @@ func (s *Sharded) name() string {
 	list := func(shards []ShardRef) string {
 		var parts []string
 		for _, one := range shards {
-			parts = append(parts, inner.Replace(one.Name)+"="+inner.Replace(one.Ref.Name))
+			name := strings.ReplaceAll(inner.Replace(one.Name), "=", "%3D") // otherwise it would end there
+			parts = append(parts, name+"="+inner.Replace(one.Ref.Name))
 		}
 		return strings.Join(parts, "&")
 	}

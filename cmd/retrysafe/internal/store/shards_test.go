@@ -14,8 +14,8 @@ import (
 )
 
 // Each name is a URL of the same store, but for the passwords. Seen to fail with passwords taken from Ref.URL, for shards
-// and for a move; with each call of sameName taken out; with url.ParseQuery, which takes a + for a space; and with a %
-// that is not escaped.
+// and for a move; with each call of sameName taken out; with url.ParseQuery, which takes a + for a space; and with a %,
+// and a = in a shard's name, that is not escaped.
 func TestShardedURL(t *testing.T) {
 	noSettings(t)
 	for _, c := range []struct {
@@ -33,6 +33,7 @@ func TestShardedURL(t *testing.T) {
 			"move:1?from=shards:?a=keys.db%26b=new.db&to=keys.db", "a b", "a", 1,
 		},
 		{"shards:?a=a+b.db&b=c d.db", "shards:?a=a+b.db&b=c d.db", "a b", "", 0},
+		{"shards:?a%3Db=a.db&b=b.db", "shards:?a%3Db=a.db&b=b.db", "a=b b", "", 0},
 		{"move:1?from=a+b;c.db&to=a%2525b.db", "move:1?from=a+b;c.db&to=a%2525b.db", "from", "to", 1},
 	} {
 		r, err := Parse(c.url)

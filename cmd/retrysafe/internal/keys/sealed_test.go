@@ -1,0 +1,68 @@
+package keys
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/clitest"
+	"github.com/retrysafe/retrysafe/stores/cryptstore"
+	"github.com/retrysafe/retrysafe/stores/memstore"
+)
+
+// The key with which an answer was encrypted is lost. The answer cannot be shown, and everything else can: its record,
+// also among others, and it can be purged. Seen to fail with Inspect of the store in kept's place.
+func TestKeysWhoseAnswerCannotBeDecrypted(t *testing.T) {
+	t.Parallel()
+	newKeyset := func() *cryptstore.Keyset {
+		t.Helper()
+		keyset, err := cryptstore.NewKeyset()
+		clitest.Must(t, err)
+		return keyset
+	}
+	ring := cryptstore.NewKeyring(newKeyset())
+	store := cryptstore.New(memstore.New(memstore.Options{}), ring, cryptstore.Options{})
+	guard := retrysafe.New(store, retrysafe.Options{})
+	defer func() { clitest.Must(t, guard.Shutdown(context.Background())) }()
+	charge := func(id string) {
+		t.Helper()
+		_, err := guard.Do(t.Context(), retrysafe.Request{Key: retrysafe.Key{Scope: "a", ID: id}},
+			func(context.Context, *retrysafe.Attempt) (retrysafe.Result, error) {
+				return retrysafe.Result{Code: 201, Meta: []byte("meta"), Body: []byte("charged")}, nil
+			})
+		clitest.Must(t, err)
+	}
+	charge("lost")
+	ring.Use(newKeyset())
+	charge("kept")
+	keys := Local{Store: store.(retrysafe.Inspector), Guard: guard}
+	digest := retrysafe.Key{Scope: "a", ID: "lost"}.Digest().String()
+
+	for name, q := range map[string]Query{
+		"by scope": {State: All, Scope: new("a"), MaxAge: time.Hour}, "by digest": {State: All, Digest: digest},
+		"by key and scope": {State: All, Scope: new("a"), ID: "lost"},
+	} {
+		q.Sightings = true
+		page, err := keys.List(t.Context(), q)
+		if err != nil || len(page.Keys) == 0 || page.Keys[len(page.Keys)-1].Digest != digest {
+			t.Errorf("%s: List = %v, %v; want the key", name, page.Keys, err)
+		}
+	}
+	shown, err := keys.Show(t.Context(), Look{Key: digest})
+	if err != nil || len(shown) != 1 || shown[0].State != Succeeded || shown[0].Answer.Code != 201 {
+		t.Errorf("Show = %v, %v; want the record", shown, err)
+	}
+	if _, err := keys.Show(t.Context(), Look{Key: digest, Answer: true}); !errors.Is(err, retrysafe.ErrUnreadable) {
+		t.Errorf("Show of the answer: got %v, want ErrUnreadable", err)
+	}
+	decision := Decision{Digest: digest, Reason: "the key is lost", By: "alice"}
+	if p, err := keys.Purge(t.Context(), decision); err != nil || p.Bytes == 0 {
+		t.Errorf("Purge = %+v, %v; want that an answer was dropped", p, err)
+	}
+	_, err = guard.Do(t.Context(), retrysafe.Request{Key: retrysafe.Key{Scope: "a", ID: "lost"}}, nil)
+	if !errors.Is(err, retrysafe.ErrNotReplayable) {
+		t.Errorf("a retry after the purge: got %v, want ErrNotReplayable", err)
+	}
+}
