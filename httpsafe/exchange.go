@@ -140,13 +140,18 @@ func (x *exchange) do(ctx context.Context) {
 const firstAgain = 100 * time.Millisecond
 
 // runAgain prepares the exchange for another attempt, after a pause that doubles up to 1.6 s. The key was released, so
-// that nothing of the attempt before can count any more. It returns false if the client has left meanwhile.
+// that nothing of the attempt before can count any more. It returns false if the client has left meanwhile, unless it was
+// answered with 202: then ctx has ended with that answer, and the client asks for the status.
 func (x *exchange) runAgain(ctx context.Context, n int) bool {
 	pause := time.NewTimer(firstAgain << min(n-1, 4))
 	defer pause.Stop()
+	left := ctx.Done()
+	if isDetached(x.w) {
+		left = nil
+	}
 	select {
 	case <-pause.C:
-	case <-ctx.Done():
+	case <-left:
 		return false
 	}
 	x.takeBack()
