@@ -236,12 +236,12 @@ func (x *exchange) refusedByQuota() bool {
 }
 
 // lookUp returns the record of the key without claiming it; a zero one if there is none.
-func (x *exchange) lookUp() (retrysafe.Record, error) {
+func (x *exchange) lookUp(ctx context.Context) (retrysafe.Record, error) {
 	inspector, ok := x.m.guard.Store().(retrysafe.Inspector)
 	if !ok {
 		return retrysafe.Record{}, errors.ErrUnsupported
 	}
-	records, err := inspector.Inspect(x.r.Context(), x.request.Key.Digest())
+	records, err := inspector.Inspect(ctx, x.request.Key.Digest())
 	if err != nil || len(records) == 0 {
 		return retrysafe.Record{}, err
 	}
