@@ -175,8 +175,8 @@ func TestALateClaimOfAReleasedKeyIsUndone(t *testing.T) {
 }
 
 // A claim that arrives after its request was refused, because another attempt had the key, and when that attempt has
-// released the key, is undone. Seen to fail with the look at doubted taken out of decide: the key was in flight without an
-// attempt, and then abandoned; and with isRefusedClaim returning false: a full store was asked again and again.
+// released the key, is undone. Seen to fail with the look at doubted taken out of decide: the key was in flight without
+// an attempt, and then abandoned; and with isRefusedClaim returning false: a full store was asked again and again.
 func TestALateClaimOfARefusedRequestIsUndone(t *testing.T) {
 	busy := retrysafe.Retryable(errors.New("busy"))
 	for name, p := range map[string]struct {

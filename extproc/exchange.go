@@ -216,8 +216,8 @@ func (x *exchange) signal() {
 	}
 }
 
-// until waits until is reports true, which it is asked with the mutex held, and returns with the mutex held. deadline may
-// be nil.
+// until waits until is reports true, which it is asked with the mutex held, and returns with the mutex held. deadline
+// may be nil.
 func (x *exchange) until(ctx context.Context, deadline *deadline, is func() bool) error {
 	x.mu.Lock()
 	for !is() {
@@ -320,9 +320,9 @@ func (w *writer) Write(p []byte) (int, error) {
 // Flush implements http.Flusher.
 func (w *writer) Flush() { w.WriteHeader(http.StatusOK) }
 
-// SetReadDeadline is called by http.ResponseController. It ends a Read of the request's body, and nothing else: a service
-// may take longer to answer than a client to send. It does not wait for the
-// mutex: package proxy calls it with a lock that all requests need, and an Envoy that does not read may hold the mutex up.
+// SetReadDeadline is called by http.ResponseController. It ends a Read of the request's body, and nothing else: a
+// service may take longer to answer than a client to send. It does not wait for the mutex: package proxy calls it with a
+// lock that all requests need, and an Envoy that does not read may hold the mutex up.
 func (w *writer) SetReadDeadline(at time.Time) error {
 	w.deadline.at.Store(&at)
 	w.signal()

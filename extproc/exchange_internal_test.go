@@ -85,7 +85,8 @@ const immediateResponse = 7
 // The deadline that a handler sets for the request's body is not one for the service's answer. Package proxy sets it to
 // BodyTimeout, 30 s by default.
 //
-// Seen to fail with &x.deadline for nil in Transport: after a minute the answer was an error, and the service still worked.
+// Seen to fail with &x.deadline for nil in Transport: after a minute the answer was an error, and the service still
+// worked.
 func TestADeadlineForTheBodyIsNotOneForTheAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &filter{}

@@ -108,7 +108,8 @@ func (patientInbox) Problems() []httpsafe.Problem { return nil }
 // A client that half-closes its connection is accepted into an inbox, and told the status of its key: 503 would be for
 // good, because it does the same each time.
 //
-// Seen to fail with the context of the request given to Accept, to Waiting and lookUp in refusedByAge, and to ask in serve.
+// Seen to fail with the context of the request given to Accept, to Waiting and lookUp in refusedByAge, and to ask in
+// serve.
 func TestHalfClosedClientIsAcceptedAndTold(t *testing.T) {
 	ended, end := context.WithCancel(t.Context())
 	end()
