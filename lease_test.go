@@ -208,6 +208,20 @@ func TestALateClaimOfARefusedRequestIsUndone(t *testing.T) {
 			})
 		})
 	}
+	bubble(t, retrysafe.Policy{Lease: 30 * time.Second}, func(k *kit) { // of a person who has released the key
+		k.crash()
+		g := retrysafe.New(&delayed{faulty: k.store}, retrysafe.Options{Policy: k.guard.Policy(), SweepEvery: -1})
+		r := retrysafe.Resolution{Action: retrysafe.ResolveRelease, Reason: "nothing happened"}
+		if _, err := g.Resolve(k.ctx, pay().Key.Digest(), r); err != nil {
+			k.Errorf("Resolve = %v", err)
+		}
+		time.Sleep(15 * time.Second)
+		k.wantAnswer(pay(), k.answer("second"), "second", false)
+		if err := g.Shutdown(k.ctx); err != nil {
+			k.Error(err)
+		}
+		time.Sleep(time.Minute)
+	})
 	bubble(t, retrysafe.Policy{}, func(k *kit) {
 		k.store.on("claim", func() (bool, error) { return false, retrysafe.ErrStoreFull })
 		if _, err := k.guard.Do(k.ctx, pay(), k.answer("full")); !errors.Is(err, retrysafe.ErrStoreFull) {

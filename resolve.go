@@ -215,7 +215,7 @@ func (g *Guard) resolve(ctx context.Context, known Record, r Resolution) (Record
 	q.Keep = keep
 	c, err := g.claim(ctx, &q)
 	defer func() {
-		if q.doubted && c.Verdict != Acquired {
+		if q.doubted { // a claim that arrives late would take a key that was released
 			g.undoClaim(q.ClaimParams)
 		}
 	}()
