@@ -226,25 +226,36 @@ func Do[T any](
 // maxRounds bounds how often one request claims again because another attempt got the key meanwhile.
 const maxRounds = 16
 
-// decide claims the key, and acts on the verdict until it is final. A take-over takes two claims: the first finds the
-// abandoned record, and only the second has TakeOver set, so that every policy sees the record before it acts.
+// decide claims the key and acts on the verdict. If the request does not get the key, a claim of it that may still reach
+// the store is undone: the attempt that has the key may have released it by then, and the claim would take it for
+// nobody.
 func (g *Guard) decide(ctx context.Context, r Request, work Work) (Outcome, error) {
 	q := g.claimRequest(r)
+	out, err := g.decideBy(ctx, r, &q, work)
+	if q.doubted {
+		g.undoClaim(q.ClaimParams)
+	}
+	return out, err
+}
+
+// decideBy claims the key, and acts on the verdict until it is final. A take-over takes two claims: the first finds the
+// abandoned record, and only the second has TakeOver set, so that every policy sees the record before it acts.
+func (g *Guard) decideBy(ctx context.Context, r Request, q *claimRequest, work Work) (Outcome, error) {
 	var abandoned Record
-	c, err := g.claim(ctx, &q)
+	c, err := g.claim(ctx, q)
 	for range maxRounds {
 		switch end := unsavedEndOf(err); {
 		case end != nil:
-			if out, err, answered := g.whileUnsaved(ctx, r, &q, end); answered {
+			if out, err, answered := g.whileUnsaved(ctx, r, q, end); answered {
 				return out, err
 			}
-			c, err = g.claim(ctx, &q)
+			c, err = g.claim(ctx, q)
 		case err != nil && !q.isKnown:
 			return g.withoutClaim(ctx, r, work, err)
 		case err != nil: // the key is known to be taken: nothing may run beside the attempt that has it
 			return Outcome{}, err
 		case c.Verdict == Acquired:
-			return g.run(ctx, &q, c, g.reconciling(abandoned, work))
+			return g.run(ctx, q, c, g.reconciling(abandoned, work))
 		case !g.matches(ctx, r, c.Record):
 			return g.refuse(ctx, MismatchRefused, ErrMismatch, c.Record)
 		case c.Verdict == Done:
@@ -254,12 +265,12 @@ func (g *Guard) decide(ctx context.Context, r Request, work Work) (Outcome, erro
 		case c.Verdict == Abandoned:
 			abandoned = c.Record.WithoutTrail()
 			q.TakeOver, q.Fingerprint = true, c.Record.Fingerprint
-			c, err = g.claim(ctx, &q)
+			c, err = g.claim(ctx, q)
 		case c.Record.State == Released: // under a fingerprint that matches ours but was made differently
 			q.Fingerprint = c.Record.Fingerprint
-			c, err = g.claim(ctx, &q)
+			c, err = g.claim(ctx, q)
 		default:
-			c, err = g.whileInFlight(ctx, r, &q, c)
+			c, err = g.whileInFlight(ctx, r, q, c)
 		}
 	}
 	return g.refuse(ctx, InFlightRefused, ErrInFlight, c.Record)
@@ -307,7 +318,9 @@ func (g *Guard) claim(ctx context.Context, q *claimRequest) (Claim, error) {
 	switch {
 	case err == nil:
 		q.isKnown = true
-		if c.Verdict == Abandoned { // perhaps by an attempt that has ended meanwhile
+		q.doubted = q.doubted && c.Verdict != Done // a late claim does nothing to a key that has ended
+		if c.Verdict == Abandoned {
+			// Perhaps by an attempt that has ended meanwhile.
 			err = g.unsaved.check(q.Key)
 		}
 		return c, err
@@ -327,6 +340,7 @@ func (g *Guard) claim(ctx context.Context, q *claimRequest) (Claim, error) {
 		g.observe(ctx, Event{Kind: StoreFailed, Key: q.Key, Err: err})
 	}
 	g.undoClaim(q.ClaimParams)
+	q.doubted = false
 	return Claim{}, fmt.Errorf("claim key %s: %w: %w", q.Key, ErrStoreFailed, err)
 }
 
@@ -339,13 +353,18 @@ func (g *Guard) claimOnce(ctx context.Context, q *claimRequest) (Claim, error) {
 	defer call.End(nil)
 	c, err := g.store.Claim(call, q.ClaimParams)
 	g.heard(err)
-	q.doubted = q.doubted || err != nil || c.Doubted
+	q.doubted = q.doubted || c.Doubted || err != nil && !isRefusedClaim(err)
 	if err == nil && c.Verdict == Acquired {
 		if took := elapsed.Since(q.asked); took > g.beatEvery() {
 			err = fmt.Errorf("the answer to a claim took %v, too long for a lease of %v", took, q.Lease)
 		}
 	}
 	return c, err
+}
+
+// isRefusedClaim reports whether the store has answered a claim with an error: then the claim has taken no key.
+func isRefusedClaim(err error) bool {
+	return errors.Is(err, ErrStoreFull) || errors.Is(err, ErrNotReplayable) || errors.Is(err, ErrUnreadable)
 }
 
 // callContext bounds one call to the store.
@@ -379,6 +398,7 @@ func (g *Guard) withoutClaim(ctx context.Context, r Request, work Work, err erro
 func (g *Guard) run(ctx context.Context, q *claimRequest, c Claim, work Work) (Outcome, error) {
 	a := g.newAttempt(ctx, c)
 	a.fingerprint, a.takeOver, a.doubted = q.Fingerprint, q.TakeOver, q.doubted
+	q.doubted = false // the attempt sees to it
 	kind := AttemptStarted
 	if a.number > 1 {
 		kind = AttemptResumed

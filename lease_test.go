@@ -174,6 +174,66 @@ func TestALateClaimOfAReleasedKeyIsUndone(t *testing.T) {
 	}
 }
 
+// A claim that arrives after its request was refused, because another attempt had the key, and when that attempt has
+// released the key, is undone. Seen to fail with the look at doubted taken out of decide: the key was in flight without
+// an attempt, and then abandoned; and with isRefusedClaim returning false: a full store was asked again and again.
+func TestALateClaimOfARefusedRequestIsUndone(t *testing.T) {
+	busy := retrysafe.Retryable(errors.New("busy"))
+	for name, p := range map[string]struct {
+		policy retrysafe.InFlightPolicy
+		retry  retrysafe.Request
+		want   error
+	}{
+		"in flight": {retrysafe.Reject(), pay(), retrysafe.ErrInFlight},
+		"waited":    {retrysafe.Wait(500 * time.Millisecond), pay(), retrysafe.ErrWaitTimeout},
+		"mismatch":  {retrysafe.Reject(), request("pay-1", "raw1:b"), retrysafe.ErrMismatch},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, retrysafe.Policy{Lease: 30 * time.Second, OnInFlight: p.policy}, func(k *kit) {
+				go k.guard.Do(k.ctx, pay(), func(context.Context, *retrysafe.Attempt) (retrysafe.Result, error) {
+					time.Sleep(2 * time.Second)
+					return retrysafe.Result{}, busy
+				})
+				synctest.Wait()
+				g := retrysafe.New(&delayed{faulty: k.store}, retrysafe.Options{Policy: k.guard.Policy(), SweepEvery: -1})
+				if _, err := g.Do(k.ctx, p.retry, k.failing(busy)); !errors.Is(err, p.want) {
+					k.Errorf("Do = %v", err)
+				}
+				time.Sleep(15 * time.Second)
+				k.wantAnswer(pay(), k.answer("second"), "second", false)
+				if err := g.Shutdown(k.ctx); err != nil {
+					k.Error(err)
+				}
+				time.Sleep(time.Minute)
+			})
+		})
+	}
+	bubble(t, retrysafe.Policy{Lease: 30 * time.Second}, func(k *kit) { // of a person who has released the key
+		k.crash()
+		g := retrysafe.New(&delayed{faulty: k.store}, retrysafe.Options{Policy: k.guard.Policy(), SweepEvery: -1})
+		r := retrysafe.Resolution{Action: retrysafe.ResolveRelease, Reason: "nothing happened"}
+		if _, err := g.Resolve(k.ctx, pay().Key.Digest(), r); err != nil {
+			k.Errorf("Resolve = %v", err)
+		}
+		time.Sleep(15 * time.Second)
+		k.wantAnswer(pay(), k.answer("second"), "second", false)
+		if err := g.Shutdown(k.ctx); err != nil {
+			k.Error(err)
+		}
+		time.Sleep(time.Minute)
+	})
+	bubble(t, retrysafe.Policy{}, func(k *kit) {
+		k.store.on("claim", func() (bool, error) { return false, retrysafe.ErrStoreFull })
+		if _, err := k.guard.Do(k.ctx, pay(), k.answer("full")); !errors.Is(err, retrysafe.ErrStoreFull) {
+			k.Errorf("Do = %v", err)
+		}
+		time.Sleep(time.Minute)
+		if n := k.store.count("claim"); n != 1 {
+			k.Errorf("%d claims of a full store", n)
+		}
+	})
+}
+
 // With a context that has ended there is nothing to ask, and so nothing to undo and nothing to tell. Seen to fail with
 // the store asked nevertheless: three claims, and the observer was told that the store had failed.
 func TestAContextThatHasEndedAsksNothing(t *testing.T) {

@@ -214,6 +214,11 @@ func (g *Guard) resolve(ctx context.Context, known Record, r Resolution) (Record
 	q := g.claimRequest(Request{Key: known.Key, Fingerprint: known.Fingerprint})
 	q.Keep = keep
 	c, err := g.claim(ctx, &q)
+	defer func() {
+		if q.doubted { // a claim that arrives late would take a key that was released
+			g.undoClaim(q.ClaimParams)
+		}
+	}()
 	if err == nil && c.Verdict == Acquired { // the late attempt has released the key: there is nothing to decide
 		g.putBack(ctx, q.ClaimParams, c)
 		known.State = Released

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -43,8 +44,21 @@ type exchange struct {
 	answer   *message    // the header of the answer
 	asksPart bool        // for the body of the answer
 	part     *message    // the body of the answer, or the beginning of it
-	deadline time.Time   // for body
 	failure  error       // what ends the call
+
+	deadline deadline // for body
+}
+
+// deadline may be set while another goroutine waits. It starts as the zero time: there is none.
+type deadline struct{ at atomic.Pointer[time.Time] }
+
+func (d *deadline) get() time.Time {
+	if d != nil {
+		if at := d.at.Load(); at != nil {
+			return *at
+		}
+	}
+	return time.Time{}
 }
 
 var (
@@ -90,7 +104,7 @@ func (x *exchange) serve(h http.Handler, r *http.Request) (err error) {
 	case w.tooLarge:
 		x.phase = over
 		return errTooLarge
-	case x.phase == answering && w.repeats(x):
+	case x.phase == answering && x.pending != 0 && w.repeats(x):
 		from, _ := x.answer.headerOf()
 		var next *mode
 		if x.pending == responseHeaders {
@@ -202,11 +216,11 @@ func (x *exchange) signal() {
 	}
 }
 
-// until waits until is reports true, which it is asked with the mutex held, and returns with the mutex held.
-func (x *exchange) until(ctx context.Context, is func() bool) error {
+// until waits until is reports true, which it is asked with the mutex held, and returns with the mutex held. deadline
+// may be nil.
+func (x *exchange) until(ctx context.Context, deadline *deadline, is func() bool) error {
 	x.mu.Lock()
 	for !is() {
-		deadline := x.deadline
 		x.mu.Unlock()
 		err := x.wait(ctx, deadline)
 		x.mu.Lock()
@@ -217,10 +231,10 @@ func (x *exchange) until(ctx context.Context, is func() bool) error {
 	return nil
 }
 
-func (x *exchange) wait(ctx context.Context, deadline time.Time) error {
+func (x *exchange) wait(ctx context.Context, deadline *deadline) error {
 	var late <-chan time.Time
-	if !deadline.IsZero() {
-		timer := time.NewTimer(time.Until(deadline))
+	if at := deadline.get(); !at.IsZero() {
+		timer := time.NewTimer(time.Until(at))
 		defer timer.Stop()
 		late = timer.C
 	}
@@ -242,7 +256,7 @@ type requestReader struct{ *exchange }
 // Read implements io.Reader.
 func (b *requestReader) Read(p []byte) (int, error) {
 	x := b.exchange
-	err := x.until(x.ctx, func() bool {
+	err := x.until(x.ctx, &x.deadline, func() bool {
 		if !x.asked && x.phase == deciding {
 			x.asked = true
 			if err := x.reply(mutation{}, &whole, deciding); err != nil {
@@ -306,11 +320,11 @@ func (w *writer) Write(p []byte) (int, error) {
 // Flush implements http.Flusher.
 func (w *writer) Flush() { w.WriteHeader(http.StatusOK) }
 
-// SetReadDeadline is called by http.ResponseController. It ends a Read of the request's body.
+// SetReadDeadline is called by http.ResponseController. It ends a Read of the request's body, and nothing else: a
+// service may take longer to answer than a client to send. It does not wait for the mutex: package proxy calls it with a
+// lock that all requests need, and an Envoy that does not read may hold the mutex up.
 func (w *writer) SetReadDeadline(at time.Time) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.deadline = at
+	w.deadline.at.Store(&at)
 	w.signal()
 	return nil
 }

@@ -81,7 +81,7 @@ func (x *exchange) forward(r *http.Request) (sent, passed bool, err error) {
 
 // receive returns the answer to a request that was forwarded.
 func (x *exchange) receive(r *http.Request) (*http.Response, error) {
-	err := x.until(r.Context(), func() bool { return x.answer != nil })
+	err := x.until(r.Context(), nil, func() bool { return x.answer != nil })
 	m := x.answer
 	x.mu.Unlock()
 	switch {
@@ -122,7 +122,7 @@ func (x *exchange) receiveBody(r *http.Request, res *http.Response) error {
 	if err != nil {
 		return err
 	}
-	err = x.until(r.Context(), func() bool { return x.part != nil })
+	err = x.until(r.Context(), nil, func() bool { return x.part != nil })
 	part := x.part
 	x.mu.Unlock()
 	if err != nil {

@@ -140,13 +140,18 @@ func (x *exchange) do(ctx context.Context) {
 const firstAgain = 100 * time.Millisecond
 
 // runAgain prepares the exchange for another attempt, after a pause that doubles up to 1.6 s. The key was released, so
-// that nothing of the attempt before can count any more. It returns false if the client has left meanwhile.
+// that nothing of the attempt before can count any more. It returns false if the client has left meanwhile, unless it was
+// answered with 202: then ctx has ended with that answer, and the client asks for the status.
 func (x *exchange) runAgain(ctx context.Context, n int) bool {
 	pause := time.NewTimer(firstAgain << min(n-1, 4))
 	defer pause.Stop()
+	left := ctx.Done()
+	if isDetached(x.w) {
+		left = nil
+	}
 	select {
 	case <-pause.C:
-	case <-ctx.Done():
+	case <-left:
 		return false
 	}
 	x.takeBack()
@@ -231,12 +236,12 @@ func (x *exchange) refusedByQuota() bool {
 }
 
 // lookUp returns the record of the key without claiming it; a zero one if there is none.
-func (x *exchange) lookUp() (retrysafe.Record, error) {
+func (x *exchange) lookUp(ctx context.Context) (retrysafe.Record, error) {
 	inspector, ok := x.m.guard.Store().(retrysafe.Inspector)
 	if !ok {
 		return retrysafe.Record{}, errors.ErrUnsupported
 	}
-	records, err := inspector.Inspect(x.r.Context(), x.request.Key.Digest())
+	records, err := inspector.Inspect(ctx, x.request.Key.Digest())
 	if err != nil || len(records) == 0 {
 		return retrysafe.Record{}, err
 	}

@@ -12,7 +12,7 @@ func (x *exchange) answerUnread() bool {
 	if x.spooled || x.m.waits || x.m.Inbox != nil || !strings.EqualFold(first(x.r.Header["Expect"]), "100-continue") {
 		return false
 	}
-	known, err := x.lookUp()
+	known, err := x.lookUp(x.r.Context())
 	if err != nil || known.State != retrysafe.Pending || known.LeaseLeft <= 0 {
 		return false
 	}

@@ -153,7 +153,9 @@ func (x *exchange) acceptIntoInbox() {
 		return
 	}
 	began := time.Now()
-	fresh, err := x.m.Inbox.Accept(x.r.Context(), &Accepted{
+	ctx, stop := asking(x.r.Context())
+	defer stop()
+	fresh, err := x.m.Inbox.Accept(ctx, &Accepted{
 		Key: x.request.Key, Fingerprint: x.request.Fingerprint, Request: x.r, Body: x.bodyBytes(),
 	})
 	p := new(Problem)
@@ -191,6 +193,15 @@ func (x *exchange) acceptIntoInbox() {
 	x.m.InboxAnswer.write(x.w)
 }
 
+// askTimeout bounds the calls for one request that asking is for.
+const askTimeout = 30 * time.Second
+
+// asking returns the context of calls to a store or an inbox for a request: without the end of ctx, which comes also when
+// the client has only closed its sending half and still reads.
+func asking(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), askTimeout)
+}
+
 // refuseUnsaved refuses a request of which the storage has not said whether it is saved.
 func (x *exchange) refuseUnsaved() {
 	p := problem(retrysafe.SituationStoreUnavailable)
@@ -206,10 +217,12 @@ func (x *exchange) refusedByAge() bool {
 	if !x.m.isTooOld(x) {
 		return false
 	}
-	_, isKnown, err := x.m.Inbox.Waiting(x.r.Context(), x.request.Key.Digest())
+	ctx, stop := asking(x.r.Context())
+	defer stop()
+	_, isKnown, err := x.m.Inbox.Waiting(ctx, x.request.Key.Digest())
 	if err == nil && !isKnown {
 		var record retrysafe.Record
-		record, err = x.lookUp()
+		record, err = x.lookUp(ctx)
 		isKnown = record.State != 0
 	}
 	switch {

@@ -2,6 +2,7 @@ package httpsafe_test
 
 import (
 	"bufio"
+	"context"
 	"io"
 	"net"
 	"net/http"
@@ -89,6 +90,43 @@ func TestHalfClosedClientDoesNotWait(t *testing.T) {
 			t.Errorf("status %d, want 409", got.StatusCode)
 		}
 	}).want(201)
+}
+
+// patientInbox accepts requests whose context has not ended.
+type patientInbox struct{}
+
+func (patientInbox) Accept(ctx context.Context, _ *httpsafe.Accepted) (bool, error) {
+	return true, ctx.Err()
+}
+
+func (patientInbox) Waiting(ctx context.Context, _ retrysafe.Digest) (httpsafe.WaitingRequest, bool, error) {
+	return httpsafe.WaitingRequest{}, false, ctx.Err()
+}
+
+func (patientInbox) Problems() []httpsafe.Problem { return nil }
+
+// A client that half-closes its connection is accepted into an inbox, and told the status of its key: 503 would be for
+// good, because it does the same each time.
+//
+// Seen to fail with the context of the request given to Accept, to Waiting and lookUp in refusedByAge, and to ask in
+// serve.
+func TestHalfClosedClientIsAcceptedAndTold(t *testing.T) {
+	ended, end := context.WithCancel(t.Context())
+	end()
+	k := newKit(t)
+	k.options.Inbox, k.options.StatusPath, k.options.MaxKeyAge = patientInbox{}, "/status", time.Hour
+	k.send(request("k").WithContext(ended)).want(202)
+	k.send(request("01890000-0000-7000-8000-000000000000").WithContext(ended)).wantProblem(422, httpsafe.KeyExpired)
+
+	k = newKit(t)
+	k.post("k").want(201)
+	r := httptest.NewRequest(http.MethodGet, "/status/"+retrysafe.Key{Scope: "alice", ID: "k"}.String(), nil)
+	r.Header.Set("Caller", "alice")
+	w := httptest.NewRecorder()
+	httpsafe.StatusHandler(k.guard, k.scope, k.options).ServeHTTP(w, r.WithContext(ended))
+	if w.Code != http.StatusOK {
+		t.Errorf("status %d: %s", w.Code, w.Body)
+	}
 }
 
 // A caller that has used up its quota still gets the answers of its known keys. Seen to fail with refusedByQuota not

@@ -51,6 +51,9 @@ func (c *config) serve(w http.ResponseWriter, r *http.Request, ask func(*http.Re
 		w.WriteHeader(http.StatusMethodNotAllowed)
 		return
 	}
+	ctx, stop := asking(r.Context())
+	defer stop()
+	r = r.WithContext(ctx)
 	a, p := ask(r)
 	switch hasResult := r.URL.Query().Has("result"); {
 	case p != nil:

@@ -79,7 +79,8 @@ func (a *authorizer) ask(r *http.Request, options *httpsafe.Options) *authRefusa
 		return nil
 	}
 	unavailable := func(w http.ResponseWriter) { writeProblem(options, w, AuthUnavailable) }
-	ctx, stop := context.WithTimeout(r.Context(), a.timeout)
+	// The context of the request ends also when its client has only closed its sending half and still reads.
+	ctx, stop := context.WithTimeout(context.WithoutCancel(r.Context()), a.timeout)
 	defer stop()
 	res, err := a.client.Do(a.question(ctx, r))
 	if err != nil {

@@ -1,8 +1,11 @@
 package proxy_test
 
 import (
+	"bufio"
+	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -49,6 +52,35 @@ func TestARevokedCredentialGetsNoReplay(t *testing.T) {
 	want(t, "a new key", k.post("/payments", "a=1", "k2").StatusCode, 401)
 	want(t, "asked the upstream", up.count(), 1)
 	want(t, "asked for credentials", auth.count(), 4)
+}
+
+// A client that half-closes its connection after a request without a body has not left: AuthURL is asked all the same.
+//
+// Seen to fail with the request's context in ask: 503, each time that the client tried.
+func TestAHalfClosedClientIsAuthorized(t *testing.T) {
+	left := make(chan struct{})
+	auth := newUpstream(t, func(http.ResponseWriter, *http.Request) { wait(t, left, "the end of the request's context") })
+	up := newUpstream(t, ok)
+	k := newKit(t, up.URL, askingAt(auth.URL), func(s *setup) {
+		s.wrap = func(h http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				context.AfterFunc(r.Context(), func() { close(left) })
+				h.ServeHTTP(w, r)
+			})
+		}
+	})
+	connection, err := net.Dial("tcp", strings.TrimPrefix(k.URL, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer connection.Close()
+	io.WriteString(connection, "POST /x HTTP/1.1\r\nHost: a\r\nIdempotency-Key: k\r\nContent-Length: 0\r\n\r\n")
+	connection.(*net.TCPConn).CloseWrite()
+	answer, err := http.ReadResponse(bufio.NewReader(connection), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, "status", answer.StatusCode, 200)
 }
 
 // Seen to fail with each statement after the first taken out of question.

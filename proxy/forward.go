@@ -134,8 +134,12 @@ func setForwarded(p *httputil.ProxyRequest, trusted bool) {
 		p.SetXForwarded()
 		return
 	}
-	p.Out.Header["X-Forwarded-For"] = p.In.Header["X-Forwarded-For"]
+	chain := p.In.Header["X-Forwarded-For"]
+	p.Out.Header["X-Forwarded-For"] = chain
 	p.SetXForwarded()
+	if p.In.RemoteAddr == "" && len(chain) > 0 { // as with ext_proc: Envoy has added the address that it sees
+		p.Out.Header["X-Forwarded-For"] = chain
+	}
 	for _, name := range []string{"X-Forwarded-Host", "X-Forwarded-Proto", "Forwarded"} {
 		if values := p.In.Header[name]; len(values) > 0 {
 			p.Out.Header[name] = values

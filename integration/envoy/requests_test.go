@@ -288,6 +288,19 @@ func TestTheTimeoutOfAnAttempt(t *testing.T) {
 	want(t, "tries", f.Tries.Load(), 1)
 }
 
+// A service may take longer to answer than the body of a request may take to arrive.
+//
+// Seen to fail with &x.deadline for nil in extproc.Transport: 504 upstream-timeout, while the service still worked.
+func TestASlowService(t *testing.T) {
+	t.Parallel()
+	s := newSlow()
+	f := newFront(t, s, settings{proxy: func(o *proxy.Options) { o.Default.BodyTimeout = 500 * time.Millisecond }})
+	time.AfterFunc(time.Second, func() { close(s.release) })
+	f.charge("a", "1", "201 charge 1")
+	f.charge("a", "1", "201 charge 1")
+	want(t, "charges", s.charges.Load(), 1)
+}
+
 const unavailableText = "503 upstream connect error or disconnect/reset before headers"
 
 // A service that Envoy cannot connect to has got nothing. Envoy says so if the filter sees its own answers, as before

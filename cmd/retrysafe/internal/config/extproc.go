@@ -46,13 +46,16 @@ func (c *Config) sendThroughEnvoy(o *proxy.Options) {
 	}
 }
 
-// ExtProcOptions are those of the server that Envoy asks. Its messages hold a body and a header, or a few more bytes.
-// FillIn comes before.
+// largestAnswer is what the server that Envoy asks answers with at most, unless a larger answer can be stored, in bytes.
+const largestAnswer = 32 << 20
+
+// ExtProcOptions are those of the server that Envoy asks. Its messages hold a body and a header, or a few more bytes, and
+// each answer that is stored can be replayed. FillIn comes before.
 func (c *Config) ExtProcOptions() extproc.Options {
 	var most int64
 	for _, t := range append(c.overridden(), c.Defaults) {
 		o := t.options(secrets{})
 		most = max(most, o.HTTP.WithDefaults().MaxRequestBody, int64(o.Policy.WithDefaults().MaxResult))
 	}
-	return extproc.Options{MaxMessage: int(most + c.Limits.HeaderBytes.Value)}
+	return extproc.Options{MaxMessage: int(most + c.Limits.HeaderBytes.Value), MaxAnswer: int(max(largestAnswer, most))}
 }

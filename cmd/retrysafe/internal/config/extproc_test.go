@@ -21,6 +21,7 @@ func TestEnvoySendsTheRequests(t *testing.T) {
 	_, isEnvoys := o.Transport.(extproc.Transport)
 	want(t, "transport", isEnvoys && o.Upstream.PreserveHost && o.Upstream.TrustForwarded, true)
 	want(t, "the largest message", c.ExtProcOptions().MaxMessage, 5<<20+64<<10)
+	want(t, "the largest answer", c.ExtProcOptions().MaxAnswer, 32<<20)
 	want(t, "upstreams", len(c.Upstreams()), 0)
 	for source, unkeyed := range map[string]bool{
 		"upstream: http://a\n": false,
@@ -33,6 +34,17 @@ func TestEnvoySendsTheRequests(t *testing.T) {
 		want(t, "the proxy sends requests with a key", o.Transport == nil, true)
 		want(t, "Envoy sends the others", o.Unkeyed != nil, unkeyed)
 	}
+}
+
+// An answer that is stored can be replayed, however large it may be.
+//
+// Seen to fail with MaxAnswer left out of ExtProcOptions: the answer was stored, and each retry got 500.
+func TestTheLargestAnswerCanBeReplayed(t *testing.T) {
+	c := mustParse(t, "ext_proc: true\nupstream: http://a\nroutes:\n  POST /large: {max_response: 48MiB}\n")
+	if err := c.FillIn(); err != nil {
+		t.Fatal(err)
+	}
+	want(t, "the largest answer", c.ExtProcOptions().MaxAnswer, 48<<20)
 }
 
 // Each setting that needs requests to be sent by the proxy is refused where it is written, and docs/envoy.md lists it.

@@ -174,6 +174,9 @@ func (s *service) replace(ctx context.Context, next *plan) error {
 		s.keys.Use(next.keyset)
 	}
 	s.stopScope = stop
+	if s.envoy.Load() != nil { // the setting ext_proc cannot change
+		s.answerEnvoy(next.config)
+	}
 	s.inForce.Store(next)
 	return nil
 }

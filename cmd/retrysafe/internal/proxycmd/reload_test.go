@@ -3,8 +3,11 @@
 package proxycmd
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -129,6 +132,32 @@ func TestAReloadWithFaultsChangesNothing(t *testing.T) {
 	scrapeOf(p.Running).want(t, map[string]float64{
 		`retrysafe_config_reloads_total{result="refused"}`: 4, `retrysafe_config_reloads_total{result="succeeded"}`: 1,
 	})
+}
+
+// Envoy's messages may be as large as the configuration in force says.
+//
+// Seen to fail with the call of answerEnvoy taken out of replace: the message was too large, as before the reload.
+func TestAReloadChangesTheLimitsOfEnvoysMessages(t *testing.T) {
+	t.Parallel()
+	p := startReloadable(t, "ext_proc: true\n", "--store=memory:")
+	h2c := new(http.Protocols)
+	h2c.SetUnencryptedHTTP2(true)
+	envoy := &http.Client{Transport: &http.Transport{Protocols: h2c}}
+	const field15, size = 15<<3 | 2, 3 << 20 // a field that is skipped, so that the message is about nothing
+	message := append(binary.AppendUvarint([]byte{field15}, size), make([]byte, size)...)
+	status := func() string {
+		frame := append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(message))), message...)
+		res, err := envoy.Post(p.URL+"/envoy.service.ext_proc.v3.ExternalProcessor/Process", "application/grpc",
+			bytes.NewReader(frame))
+		clitest.Must(t, err)
+		defer res.Body.Close()
+		_, err = io.Copy(io.Discard, res.Body)
+		clitest.Must(t, err)
+		return res.Trailer.Get("Grpc-Status")
+	}
+	clitest.Want(t, "too large", status(), "8")
+	p.reload("ext_proc: true\ndefaults: {max_response: 4MiB}\n")
+	clitest.Want(t, "not a message of Envoy", status(), "13")
 }
 
 // The keys of upstream_key stay those of one secret as long as the proxy runs, also if the file changes that has it.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/config"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/dashboard"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/tailcmd"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/traffic"
@@ -39,7 +40,8 @@ type service struct {
 	report  atomic.Pointer[observing]    // nil: not yet
 	tail    tailcmd.Hub
 	traffic *traffic.Meter
-	inboxes *inboxes // nil: there is none
+	inboxes *inboxes                       // nil: there is none
+	envoy   atomic.Pointer[extproc.Server] // nil: Envoy does not ask
 
 	public, admin, dashboard   *http.Server
 	adminAddress, dashboardURL string
@@ -130,9 +132,15 @@ func (s *service) publicHandler() http.Handler {
 	if !s.config.ExtProc.Value {
 		return s.handler
 	}
-	o := s.config.ExtProcOptions()
+	s.answerEnvoy(s.config)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.envoy.Load().ServeHTTP(w, r) })
+}
+
+// answerEnvoy lets Envoy's calls that come from now on have the limits of a configuration.
+func (s *service) answerEnvoy(c *config.Config) {
+	o := c.ExtProcOptions()
 	o.ErrorLog = slog.NewLogLogger(s.log.Handler(), slog.LevelError)
-	return extproc.New(s.handler, o)
+	s.envoy.Store(extproc.New(s.handler, o))
 }
 
 // adminHandler serves health checks and metrics.
