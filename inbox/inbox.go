@@ -217,12 +217,32 @@ func (in *Inbox) Accept(ctx context.Context, a *httpsafe.Accepted) (fresh bool, 
 	case err != nil:
 		return false, err
 	case s.Taken:
-		return false, retrysafe.ErrMismatch
+		return false, in.compare(ctx, a)
 	case s.New:
 		in.counts.add(e)
 		in.wake()
 	}
 	return s.New, nil
+}
+
+// compare returns retrysafe.ErrMismatch for a request whose digest differs from that of the one that has its key, unless
+// their fingerprints were made by different algorithms, because the settings or the secret have changed since. As with the
+// records of a store, they cannot be compared then, and count as the same request: a client that was told to use another
+// key would have it run twice.
+func (in *Inbox) compare(ctx context.Context, a *httpsafe.Accepted) error {
+	known, ok, err := in.box.Message(ctx, a.Key.String())
+	made := retrysafe.Fingerprint(known.Header[madeByName])
+	switch {
+	case err != nil:
+		return err
+	case known.Unreadable != nil:
+		return known.Unreadable
+	case !ok: // it was swept meanwhile
+		return errors.New("inbox: the request that had the key is not known any more")
+	case made != "" && !a.Fingerprint.Comparable(made):
+		return nil
+	}
+	return retrysafe.ErrMismatch
 }
 
 // delayOf reads DeliverAtHeader.
