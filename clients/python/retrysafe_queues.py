@@ -96,13 +96,19 @@ def _send_dead(client: Any, queue_url: str, message: Any, reason: str) -> None:
         name: {k: v for k, v in value.items() if k in ("DataType", "StringValue", "BinaryValue")}
         for name, value in message.get("MessageAttributes", {}).items()
     }
-    if len(attributes) < 10:  # SQS accepts no more
-        attributes[REASON] = {"DataType": "String", "StringValue": reason}
-    fifo = {}
-    if "MessageGroupId" in message["Attributes"]:
-        fifo["MessageGroupId"] = message["Attributes"]["MessageGroupId"]
-        fifo["MessageDeduplicationId"] = message["MessageId"]
-    client.send_message(QueueUrl=queue_url, MessageBody=message["Body"], MessageAttributes=attributes, **fifo)
+    letter: Dict[str, Any] = {"QueueUrl": queue_url, "MessageBody": message["Body"], "MessageAttributes": attributes}
+    if queue_url.endswith(".fifo"):  # messages of other queues may have a group too, and must have no deduplication ID
+        letter["MessageGroupId"] = message["Attributes"].get("MessageGroupId", message["MessageId"])
+        letter["MessageDeduplicationId"] = message["MessageId"]
+    if REASON in attributes or len(attributes) < 10:  # SQS accepts no more
+        with_reason = {**attributes, REASON: {"DataType": "String", "StringValue": reason}}
+        try:
+            client.send_message(**{**letter, "MessageAttributes": with_reason})
+            return
+        except Exception as e:
+            if not getattr(e, "response", None):  # which an error has that SQS has answered with
+                raise
+    client.send_message(**letter)  # it was too large with the reason, or has no room for one
 
 
 @contextmanager

@@ -8,6 +8,7 @@ import unittest
 import uuid
 
 import boto3
+import botocore.exceptions
 import botocore.loaders
 import botocore.session
 import confluent_kafka
@@ -172,6 +173,41 @@ class SQS(Queues):
     def test_an_option_that_does_not_exist(self):
         self.send("one", None)
         self.assertRaisesRegex(TypeError, "colour", self.consume, 1, colour="red")
+
+
+class DeadLetters(unittest.TestCase):
+    """DeadLetters has the calls of SQS that its stand-in does not refuse and SQS does."""
+
+    MESSAGE = {"Body": "x", "MessageId": "m-1", "Attributes": {"MessageGroupId": "tenant-1"}, "MessageAttributes": {}}
+
+    def sent(self, queue_url, message, refuse=lambda letter: False):
+        letters = []
+
+        class Client:
+            def send_message(self, **letter):
+                if refuse(letter):
+                    raise botocore.exceptions.ClientError({"Error": {"Code": "InvalidParameterValue"}}, "SendMessage")
+                letters.append(letter)
+
+        queues._send_dead(Client(), queue_url, message, "failed")
+        self.assertEqual(len(letters), 1)
+        return letters[0]
+
+    # Messages of a standard queue may have a group (fair queues), and SQS refuses a deduplication ID there: the loop would
+    # end with each such message that is dead. Seen to fail with the ID made wherever there is a group.
+    def test_a_group_in_a_standard_queue(self):
+        letter = self.sent("https://sqs/dead", self.MESSAGE)
+        self.assertNotIn("MessageDeduplicationId", letter)
+        letter = self.sent("https://sqs/dead.fifo", self.MESSAGE)
+        self.assertEqual((letter["MessageGroupId"], letter["MessageDeduplicationId"]), ("tenant-1", "m-1"))
+        letter = self.sent("https://sqs/dead.fifo", {**self.MESSAGE, "Attributes": {}})
+        self.assertEqual((letter["MessageGroupId"], letter["MessageDeduplicationId"]), ("m-1", "m-1"))
+
+    # A message of the largest size is too large with a reason: without one it is no dead letter, and the loop would end
+    # with it each time it is started. Seen to fail with the error passed on.
+    def test_a_message_that_is_too_large_with_its_reason(self):
+        letter = self.sent("https://sqs/dead", self.MESSAGE, lambda letter: letter["MessageAttributes"])
+        self.assertEqual((letter["MessageBody"], letter["MessageAttributes"]), ("x", {}))
 
 
 class Kafka(Queues):
