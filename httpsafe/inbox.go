@@ -179,8 +179,15 @@ func (x *exchange) acceptIntoInbox() {
 		x.setPreferenceApplied()
 	}
 	if a, ended := x.awaitEnd(wait - time.Since(began)); ended {
-		x.answerDelivered(a, fresh)
-		return
+		switch {
+		case x.request.Fingerprint.Matches(a.Record.Fingerprint):
+			x.answerDelivered(a, fresh)
+			return
+		case len(x.m.FingerprintHeaders) == 0: // the key is that of a request which did not come through the Inbox
+			x.adviseOn(retrysafe.ErrMismatch, retrysafe.Record{Key: x.request.Key})
+			return
+		}
+		// It may be the delivery of this request, from which a field is missing that is compared and not saved.
 	}
 	if x.m.InboxAnswer == (InboxAnswer{}) || x.prefer.async || x.prefer.wait > 0 {
 		x.accept("accepted", time.Second)
