@@ -140,7 +140,8 @@ def kafka(
 
     config        of confluent_kafka.Consumer, with bootstrap.servers and group.id. The offset of a message is stored
                   after its key has ended, and librdkafka commits stored offsets in the background
-    dead_letters  the name of a topic, which must exist
+    dead_letters  the name of a topic, which must exist, and accept messages as large as those of topics, and a header. For
+                  messages of more than 1 MB, config needs message.max.bytes
 
     A message that is to be delivered again holds up its partition, and no other. Work takes less than
     max.poll.interval.ms (5 minutes): a consumer that is slower leaves the group.
@@ -149,8 +150,8 @@ def kafka(
     KafkaException, TopicPartition = driver.KafkaException, driver.TopicPartition
     consumer = driver.Consumer(
         {"auto.offset.reset": "earliest", **config, "enable.auto.commit": True, "enable.auto.offset.store": False})
-    connecting = ("bootstrap", "security", "sasl", "ssl")
-    producer = driver.Producer({name: value for name, value in config.items() if name.split(".")[0] in connecting})
+    producer = driver.Producer({
+        name: value for name, value in config.items() if name in _PRODUCING or name.split(".")[0] in _CONNECTING})
     paused: Dict[Tuple[str, int], float] = {}  # until when
     deliveries: Dict[Tuple[str, int], Tuple[int, int]] = {}  # of messages that are delivered again: offset and count
 
@@ -197,6 +198,12 @@ def kafka(
                         consumer.store_offsets(message)
     finally:
         consumer.close()
+
+
+# The settings of a consumer that the producer of dead letters needs too: those with which it connects, by the first word of
+# their names or by their names, and how large a message may be.
+_CONNECTING = ("bootstrap", "security", "sasl", "ssl", "client", "socket", "broker")
+_PRODUCING = ("enable.ssl.certificate.verification", "metadata.broker.list", "oauth_cb", "message.max.bytes")
 
 
 class _Work:

@@ -6,6 +6,7 @@ import os
 import threading
 import unittest
 import uuid
+from unittest import mock
 
 import boto3
 import botocore.exceptions
@@ -208,6 +209,22 @@ class DeadLetters(unittest.TestCase):
     def test_a_message_that_is_too_large_with_its_reason(self):
         letter = self.sent("https://sqs/dead", self.MESSAGE, lambda letter: letter["MessageAttributes"])
         self.assertEqual((letter["MessageBody"], letter["MessageAttributes"]), ("x", {}))
+
+
+class Settings(unittest.TestCase):
+    # Without these the first dead letter ends the loop, and each later start ends with the same message. Seen to fail with
+    # _PRODUCING empty, and with "broker" taken out of _CONNECTING.
+    def test_what_the_producer_of_dead_letters_gets(self):
+        config = {
+            "bootstrap.servers": "b", "security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER", "oauth_cb": print,
+            "ssl.ca.location": "ca", "enable.ssl.certificate.verification": False, "broker.address.family": "v4",
+            "message.max.bytes": 5_000_000,
+        }
+        with mock.patch.object(confluent_kafka, "Producer") as producer, mock.patch.object(confluent_kafka, "Consumer"):
+            stop = threading.Event()
+            stop.set()
+            queues.kafka({**config, "group.id": "g"}, ["t"], None, None, scope="s", dead_letters="t.dead", stop=stop)
+        producer.assert_called_once_with(config)
 
 
 class Kafka(Queues):
