@@ -264,8 +264,8 @@ func (x *exchange) answerDelivered(a retrysafe.Advice, fresh bool) {
 }
 
 // waiting returns what the inbox knows of a request whose record, of which a was said, does not say what became of it; nil
-// if there is no inbox, or if nothing waits there.
-func (c *config) waiting(ctx context.Context, a retrysafe.Advice, d retrysafe.Digest) *WaitingRequest {
+// if there is no inbox, or if nothing waits there. If the inbox does not say, a says that it is not known.
+func (c *config) waiting(ctx context.Context, a *retrysafe.Advice, d retrysafe.Digest) *WaitingRequest {
 	switch a.Situation {
 	case retrysafe.SituationKeyNotFound, retrysafe.SituationReleased, retrysafe.SituationOutcomeUnknown:
 	default:
@@ -275,7 +275,11 @@ func (c *config) waiting(ctx context.Context, a retrysafe.Advice, d retrysafe.Di
 		return nil
 	}
 	s, ok, err := c.Inbox.Waiting(ctx, d)
-	if !ok || err != nil || s.GivenUp && a.Situation == retrysafe.SituationOutcomeUnknown {
+	if err != nil { // a request that was accepted must not be called one that was never seen
+		*a = retrysafe.SituationStoreUnavailable.Advice()
+		return nil
+	}
+	if !ok || s.GivenUp && a.Situation == retrysafe.SituationOutcomeUnknown {
 		return nil
 	}
 	return &s
