@@ -225,10 +225,10 @@ func (in *Inbox) Accept(ctx context.Context, a *httpsafe.Accepted) (fresh bool, 
 	return s.New, nil
 }
 
-// compare returns retrysafe.ErrMismatch for a request whose digest differs from that of the one that has its key, unless
-// their fingerprints were made by different algorithms, because the settings or the secret have changed since. As with the
-// records of a store, they cannot be compared then, and count as the same request: a client that was told to use another
-// key would have it run twice.
+// compare returns retrysafe.ErrMismatch for a request whose digest differs from that of the one that has its key,
+// unless their fingerprints were made by different algorithms, because the settings or the secret have changed since.
+// As with the records of a store, they cannot be compared then, and count as the same request: a client that was told
+// to use another key would have it run twice.
 func (in *Inbox) compare(ctx context.Context, a *httpsafe.Accepted) error {
 	known, ok, err := in.box.Message(ctx, a.Key.String())
 	made := retrysafe.Fingerprint(known.Header[madeByName])

@@ -267,8 +267,8 @@ func TestWaitWhileItIsTriedAgain(t *testing.T) {
 	})
 }
 
-// While the database of the inbox is away, it is not known what became of a request that has no record. Seen to fail with
-// the error passed over in waiting: 404, as for a key that was never used, for a request that was accepted.
+// While the database of the inbox is away, it is not known what became of a request that has no record. Seen to fail
+// with the error passed over in waiting: 404, as for a key that was never used, for a request that was accepted.
 func TestStatusWhileTheDatabaseIsAway(t *testing.T) {
 	k := newKit(t, outbox.SQLite)
 	accepted := k.post(`{"id":1}`).want(202)

@@ -46,8 +46,9 @@ func TestOneCaller(t *testing.T) {
 	k.post(`{"id":3}`).wantCode(503, "inbox-full")
 }
 
-// A repetition of a request that waits is no new key: its client has perhaps lost the 202, and a refusal would tell it that
-// nothing was executed, of a request that is going to be. Seen to fail with the inbox not asked in refusedByQuota: 429.
+// A repetition of a request that waits is no new key: its client has perhaps lost the 202, and a refusal would tell it
+// that nothing was executed, of a request that is going to be. Seen to fail with the inbox not asked in refusedByQuota:
+// 429.
 func TestQuota(t *testing.T) {
 	everywhere(t, func(k *kit) {
 		k.http.KeySource = nil

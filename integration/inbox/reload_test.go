@@ -12,12 +12,14 @@ import (
 )
 
 // TestARepetitionAfterAReload repeats requests after the settings have changed by which requests are compared. As with
-// the records of a store, what was accepted before cannot be compared, and counts as the same request: a client that was
-// told to use a new key would have it run twice. Seen to fail with retrysafe.ErrMismatch whenever a digest differs.
+// the records of a store, what was accepted before cannot be compared, and counts as the same request: a client that
+// was told to use a new key would have it run twice. Seen to fail with retrysafe.ErrMismatch whenever a digest differs.
 func TestARepetitionAfterAReload(t *testing.T) {
 	everywhere(t, func(k *kit) {
 		k.post(`{"id":"evt_1","amount":1}`).want(http.StatusAccepted)
-		after := &kit{T: k.T, db: k.db, box: k.box, options: k.options, http: k.http, store: k.store, handler: k.handler}
+		after := &kit{
+			T: k.T, db: k.db, box: k.box, options: k.options, http: k.http, store: k.store, handler: k.handler,
+		}
 		after.http.Fingerprint = httpsafe.FingerprintRaw()
 		after.http.FingerprintVersion = "2"
 		after.post(`{"id":"evt_1","amount":1}`).want(http.StatusAccepted)
@@ -32,9 +34,9 @@ func TestARepetitionAfterAReload(t *testing.T) {
 	})
 }
 
-// TestWaitWithTheKeyOfAnother waits for the answer to a request whose key another request has, which did not come through
-// the inbox: its route had none then, or has none. The client does not get the other one's answer. Seen to fail with
-// fingerprints not compared after awaitEnd: it got 201 and "done".
+// TestWaitWithTheKeyOfAnother waits for the answer to a request whose key another request has, which did not come
+// through the inbox: its route had none then, or has none. The client does not get the other one's answer. Seen to fail
+// with fingerprints not compared after awaitEnd: it got 201 and "done".
 func TestWaitWithTheKeyOfAnother(t *testing.T) {
 	everywhere(t, func(k *kit) {
 		k.http.InboxWait, k.http.KeySource = time.Minute, nil
