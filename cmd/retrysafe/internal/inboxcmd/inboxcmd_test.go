@@ -300,17 +300,22 @@ func TestPause(t *testing.T) {
 // became of the request; and show hides secrets.
 //
 // Seen to fail with http.DefaultClient in the place of httpclient, with another key in each call of send, with
-// DeliverAtHeader left out, and with secretName and the query not looked at in shown.
+// DeliverAtHeader left out, with a refusal taken for the answer in await, and with secretName and the query not looked
+// at in shown.
 func TestSendAndShow(t *testing.T) {
 	everywhere(t, func(k *kit) {
 		to, err := url.Parse(k.proxy.URL)
 		clitest.Must(t, err)
-		var cut atomic.Bool
+		var cut, refused atomic.Bool
 		forward := httputil.NewSingleHostReverseProxy(to)
 		bad := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if cut.CompareAndSwap(false, true) {
 				forward.ServeHTTP(httptest.NewRecorder(), r)
 				panic(http.ErrAbortHandler)
+			}
+			if r.URL.Query().Has("result") && refused.CompareAndSwap(false, true) {
+				http.Error(w, "the store is away, or there is no memory for the answer", http.StatusServiceUnavailable)
+				return
 			}
 			forward.ServeHTTP(w, r)
 		}))
