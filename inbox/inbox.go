@@ -201,7 +201,10 @@ func defaultTo[T int | int64 | time.Duration](v *T, standard T) {
 func (in *Inbox) Accept(ctx context.Context, a *httpsafe.Accepted) (fresh bool, err error) {
 	delay, err := in.delayOf(a.Request.Header.Values(DeliverAtHeader))
 	if err != nil {
-		return false, err
+		// The first time counts. A repetition may come after a reload, or to a process with another clock.
+		if known, unsaid := in.box.Status(ctx, a.Key.String()); unsaid != nil || len(known) == 0 {
+			return false, cmp.Or(unsaid, err)
+		}
 	}
 	m, err := in.message(a)
 	if err != nil {
@@ -245,7 +248,7 @@ func (in *Inbox) compare(ctx context.Context, a *httpsafe.Accepted) error {
 	return retrysafe.ErrMismatch
 }
 
-// delayOf reads DeliverAtHeader.
+// delayOf reads DeliverAtHeader. With an error it returns the delay that is refused, if there is one.
 func (in *Inbox) delayOf(values []string) (time.Duration, error) {
 	if len(values) == 0 {
 		return 0, nil
@@ -262,7 +265,7 @@ func (in *Inbox) delayOf(values []string) (time.Duration, error) {
 	default:
 		return delay, nil
 	}
-	return 0, refused
+	return delay, refused
 }
 
 // Waiting implements [httpsafe.Inbox].

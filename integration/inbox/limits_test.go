@@ -126,8 +126,9 @@ func TestProblemsArePublished(t *testing.T) {
 	}
 }
 
-// A request waits for its time, and one whose time cannot be kept is refused. Seen to fail with the delay left out of the
-// entry: it ran at once.
+// A request waits for its time, and one whose time cannot be kept is refused, but for repetitions of one that waits. Seen
+// to fail with the delay left out of the entry: it ran at once. And with each error of delayOf returned: a client whose
+// 202 was lost was told that nothing is executed.
 func TestSchedule(t *testing.T) {
 	everywhere(t, func(k *kit) {
 		k.options.MaxSchedule = 2 * time.Hour
@@ -147,6 +148,18 @@ func TestSchedule(t *testing.T) {
 			k.Fatal(err)
 		}
 		k.settled(2, 0)
+	})
+	t.Run("not any more", func(t *testing.T) {
+		k := newKit(t, outbox.SQLite)
+		at := "Retrysafe-Deliver-At: " + time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
+		k.options.MaxSchedule = 2 * time.Hour
+		k.post(`{"id":1}`, at).want(202)
+		for _, shorter := range []time.Duration{time.Minute, 0} {
+			after := &kit{T: k.T, db: k.db, box: k.box, options: k.options, http: k.http, handler: k.handler}
+			after.options.MaxSchedule = shorter
+			after.post(`{"id":1}`, at).want(202)
+			after.post(`{"id":2}`, at).wantCode(400, "schedule-refused")
+		}
 	})
 	t.Run("not allowed", func(t *testing.T) {
 		k := newKit(t, outbox.SQLite)
