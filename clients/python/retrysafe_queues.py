@@ -25,7 +25,7 @@ import math
 import threading
 import time
 from contextlib import contextmanager, suppress
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import retrysafe
 
@@ -73,15 +73,13 @@ def sqs(
                 AttributeNames=["All"], MessageAttributeNames=["All"])
             for message in received.get("Messages", []):
                 which = {"QueueUrl": queue_url, "ReceiptHandle": message["ReceiptHandle"]}
-                attributes = message.get("MessageAttributes", {})
-                named: str = attributes.get(KEY, {}).get("StringValue") or message["MessageId"]
 
                 def extend() -> None:
                     client.change_message_visibility(**which, VisibilityTimeout=visibility)
 
                 with _repeated(visibility / 3, extend):
                     action, reason, delay = work.verdict(
-                        message, key or (lambda _: named), message["Body"],
+                        message, key or _key_in_sqs, message["Body"],
                         int(message["Attributes"]["ApproximateReceiveCount"]))
                 if action == "dead" and dead_letters:
                     _send_dead(client, dead_letters, message, reason)
@@ -109,6 +107,25 @@ def _send_dead(client: Any, queue_url: str, message: Any, reason: str) -> None:
             if not getattr(e, "response", None):  # which an error has that SQS has answered with
                 raise
     client.send_message(**letter)  # it was too large with the reason, or has no room for one
+
+
+def _key_in_sqs(message: Any) -> str:
+    attributes = message.get("MessageAttributes", {})
+    return _key([(name, value.get("StringValue")) for name, value in attributes.items()], message["MessageId"])
+
+
+def _key_in_kafka(message: Any) -> str:
+    return _key(message.headers() or [], f"{message.topic()}/{message.partition()}/{message.offset()}")
+
+
+def _key(headers: Iterable[Tuple[str, Any]], otherwise: str) -> str:
+    """Return the value of the header Idempotency-Key, or else the key that the message has itself. As in Go the case of
+    the name does not matter, because producers spell it differently, and two values are no key."""
+    values = [value for name, value in headers if name.lower() == KEY.lower() and value]
+    if len(values) > 1:
+        raise ValueError("two keys")
+    key = values[0] if values else otherwise
+    return key.decode() if isinstance(key, bytes) else str(key)
 
 
 @contextmanager
@@ -180,11 +197,10 @@ def kafka(
                 if message.error():
                     raise KafkaException(message.error())
                 place, offset = (message.topic(), message.partition()), message.offset()
-                named = dict(message.headers() or []).get(KEY) or f"{place[0]}/{place[1]}/{offset}".encode()
                 before = deliveries.pop(place, (offset, 0))
                 count = before[1] + 1 if before[0] == offset else 1
                 action, reason, delay = work.verdict(
-                    message, key or (lambda _: named.decode()), message.value() or b"", count)
+                    message, key or _key_in_kafka, message.value() or b"", count)
                 if action == "dead":
                     dead(message, reason)
                 # An exception: the partition is that of another member by now, which gets the message.

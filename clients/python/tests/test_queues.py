@@ -211,6 +211,26 @@ class DeadLetters(unittest.TestCase):
         self.assertEqual((letter["MessageBody"], letter["MessageAttributes"]), ("x", {}))
 
 
+class Keys(unittest.TestCase):
+    # A copy that the producer has sent again is recognised however it spells the name. Seen to fail with KEY compared as it
+    # is written: each copy had a key of its own.
+    def test_the_case_of_the_name(self):
+        kafka = mock.Mock(**{"topic.return_value": "t", "partition.return_value": 1, "offset.return_value": 7})
+        for headers, key in (
+            (None, "t/1/7"), ([("idempotency-key", b"k")], "k"), ([("IDEMPOTENCY-KEY", b"k"), ("x", b"y")], "k"),
+            ([("Idempotency-Key", None)], "t/1/7"),
+        ):
+            kafka.headers.return_value = headers
+            self.assertEqual(queues._key_in_kafka(kafka), key)
+        kafka.headers.return_value = [("Idempotency-Key", b"k"), ("idempotency-key", b"l")]
+        self.assertRaises(ValueError, queues._key_in_kafka, kafka)
+        for attributes, key in (
+            ({}, "m"), ({"idempotency-key": {"DataType": "String", "StringValue": "k"}}, "k"),
+            ({"Idempotency-Key": {"DataType": "Binary", "BinaryValue": b"k"}}, "m"),
+        ):
+            self.assertEqual(queues._key_in_sqs({"MessageId": "m", "MessageAttributes": attributes}), key)
+
+
 class Settings(unittest.TestCase):
     # Without these the first dead letter ends the loop, and each later start ends with the same message. Seen to fail with
     # _PRODUCING empty, and with "broker" taken out of _CONNECTING.
