@@ -274,6 +274,9 @@ func (in *Inbox) Waiting(ctx context.Context, d retrysafe.Digest) (w httpsafe.Wa
 	if err != nil || !ok {
 		return w, false, err
 	}
+	if s.Unreadable != nil { // whose it is cannot be read either
+		return w, false, s.Unreadable
+	}
 	isCanceled := s.State == outbox.Sent && s.Error != "" // by an operator: see outbox.Cancel
 	if s.State == outbox.Sent && !isCanceled {
 		return w, false, nil

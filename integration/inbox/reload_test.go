@@ -9,6 +9,7 @@ import (
 
 	"github.com/retrysafe/retrysafe/httpsafe"
 	"github.com/retrysafe/retrysafe/outbox"
+	"github.com/retrysafe/retrysafe/stores/cryptstore"
 )
 
 // TestARepetitionAfterAReload repeats requests after the settings have changed by which requests are compared. As with
@@ -32,6 +33,38 @@ func TestARepetitionAfterAReload(t *testing.T) {
 			t.Errorf("%d requests, want 2", n)
 		}
 	})
+}
+
+// TestEncryptedRequests has an inbox whose requests are encrypted. Repetitions are recognised as elsewhere, also after a
+// reload. A process that lacks the key does not know whose a request is, and says so. Seen to fail with Unreadable not
+// looked at in Waiting: 404, as for a key that was never used.
+func TestEncryptedRequests(t *testing.T) {
+	k := newKit(t, outbox.SQLite)
+	keyset, err := cryptstore.NewKeyset()
+	if err != nil {
+		t.Fatal(err)
+	}
+	without := k.box
+	k.box, err = outbox.New(k.db, outbox.SQLite, outbox.Options{
+		Table: "inbox", Keys: cryptstore.NewKeyring(keyset), Secret: []byte("sixteen bytes or more"),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	accepted := k.post(`{"id":1,"amount":1}`).want(http.StatusAccepted)
+	k.post(`{"id":1,"amount":2}`).want(http.StatusUnprocessableEntity)
+	after := &kit{T: k.T, db: k.db, box: k.box, options: k.options, http: k.http, handler: k.handler}
+	after.http.FingerprintVersion = "2"
+	after.post(`{"id":1,"amount":1}`).want(http.StatusAccepted)
+	if state := after.status(accepted, ""); state != "accepted" {
+		t.Errorf("state %q", state)
+	}
+	other := &kit{T: k.T, db: k.db, box: without, options: k.options, http: k.http, handler: k.handler}
+	other.build()
+	w := httptest.NewRecorder()
+	httpsafe.StatusHandler(other.guard, scope, other.http).ServeHTTP(w,
+		httptest.NewRequest(http.MethodGet, accepted.Header().Get("Location"), nil))
+	answer{w, other}.wantCode(http.StatusServiceUnavailable, "store-unavailable")
 }
 
 // TestWaitWithTheKeyOfAnother waits for the answer to a request whose key another request has, which did not come
