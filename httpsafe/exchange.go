@@ -229,6 +229,14 @@ func (x *exchange) refusedByQuota() bool {
 		return false
 	}
 	a, refused := x.m.guard.ExplainQuota(context.WithoutCancel(x.r.Context()), x.request.Key, wait)
+	if refused && x.m.Inbox != nil { // a request that waits there has no record, and is going to be executed
+		switch _, waits, err := x.m.Inbox.Waiting(x.r.Context(), x.request.Key.Digest()); {
+		case err != nil:
+			a.Executed = retrysafe.ExecutedUnknown
+		case waits:
+			return false
+		}
+	}
 	if refused {
 		x.advise(a, 0)
 	}

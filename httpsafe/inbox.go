@@ -181,8 +181,15 @@ func (x *exchange) acceptIntoInbox() {
 		x.setPreferenceApplied()
 	}
 	if a, ended := x.awaitEnd(wait - time.Since(began)); ended {
-		x.answerDelivered(a, fresh)
-		return
+		switch {
+		case x.request.Fingerprint.Matches(a.Record.Fingerprint):
+			x.answerDelivered(a, fresh)
+			return
+		case len(x.m.FingerprintHeaders) == 0: // the key is that of a request which did not come through the Inbox
+			x.adviseOn(retrysafe.ErrMismatch, retrysafe.Record{Key: x.request.Key})
+			return
+		}
+		// It may be the delivery of this request, from which a field is missing that is compared and not saved.
 	}
 	if x.m.InboxAnswer == (InboxAnswer{}) || x.prefer.async || x.prefer.wait > 0 {
 		x.accept("accepted", time.Second)
@@ -270,8 +277,8 @@ func (x *exchange) answerDelivered(a retrysafe.Advice, fresh bool) {
 }
 
 // waiting returns what the inbox knows of a request whose record, of which a was said, does not say what became of it; nil
-// if there is no inbox, or if nothing waits there.
-func (c *config) waiting(ctx context.Context, a retrysafe.Advice, d retrysafe.Digest) *WaitingRequest {
+// if there is no inbox, or if nothing waits there. If the inbox does not say, a says that it is not known.
+func (c *config) waiting(ctx context.Context, a *retrysafe.Advice, d retrysafe.Digest) *WaitingRequest {
 	switch a.Situation {
 	case retrysafe.SituationKeyNotFound, retrysafe.SituationReleased, retrysafe.SituationOutcomeUnknown:
 	default:
@@ -281,7 +288,11 @@ func (c *config) waiting(ctx context.Context, a retrysafe.Advice, d retrysafe.Di
 		return nil
 	}
 	s, ok, err := c.Inbox.Waiting(ctx, d)
-	if !ok || err != nil || s.GivenUp && a.Situation == retrysafe.SituationOutcomeUnknown {
+	if err != nil { // a request that was accepted must not be called one that was never seen
+		*a = retrysafe.SituationStoreUnavailable.Advice()
+		return nil
+	}
+	if !ok || s.GivenUp && a.Situation == retrysafe.SituationOutcomeUnknown {
 		return nil
 	}
 	return &s

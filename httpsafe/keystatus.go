@@ -71,7 +71,7 @@ func (s *keyStatusHandler) ask(r *http.Request) (a known, p *Problem) {
 		return a, scopeUnresolved(err)
 	}
 	a.Advice = s.guard.ExplainKey(r.Context(), k.Digest())
-	if a.waiting = s.waiting(r.Context(), a.Advice, k.Digest()); a.waiting != nil {
+	if a.waiting = s.waiting(r.Context(), &a.Advice, k.Digest()); a.waiting != nil {
 		return a, nil
 	}
 	if a.Situation == retrysafe.SituationKeyNotFound && s.isTooOldKey(id) {

@@ -84,7 +84,7 @@ func (s *statusHandler) ask(r *http.Request) (a known, p *Problem) {
 	if a.Record.State != 0 && !mine(a.Record.Key.Scope) {
 		return a, withoutRecord(retrysafe.SituationKeyNotFound.Advice())
 	}
-	if a.waiting = s.waiting(r.Context(), a.Advice, digest); a.waiting != nil && mine(a.waiting.Scope) {
+	if a.waiting = s.waiting(r.Context(), &a.Advice, digest); a.waiting != nil && mine(a.waiting.Scope) {
 		return a, nil
 	}
 	a.waiting = nil

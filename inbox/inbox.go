@@ -201,7 +201,10 @@ func defaultTo[T int | int64 | time.Duration](v *T, standard T) {
 func (in *Inbox) Accept(ctx context.Context, a *httpsafe.Accepted) (fresh bool, err error) {
 	delay, err := in.delayOf(a.Request.Header.Values(DeliverAtHeader))
 	if err != nil {
-		return false, err
+		// The first time counts. A repetition may come after a reload, or to a process with another clock.
+		if known, unsaid := in.box.Status(ctx, a.Key.String()); unsaid != nil || len(known) == 0 {
+			return false, cmp.Or(unsaid, err)
+		}
 	}
 	m, err := in.message(a)
 	if err != nil {
@@ -217,7 +220,7 @@ func (in *Inbox) Accept(ctx context.Context, a *httpsafe.Accepted) (fresh bool, 
 	case err != nil:
 		return false, err
 	case s.Taken:
-		return false, retrysafe.ErrMismatch
+		return false, in.compare(ctx, a)
 	case s.New:
 		in.counts.add(e)
 		in.wake()
@@ -225,7 +228,27 @@ func (in *Inbox) Accept(ctx context.Context, a *httpsafe.Accepted) (fresh bool, 
 	return s.New, nil
 }
 
-// delayOf reads DeliverAtHeader.
+// compare returns retrysafe.ErrMismatch for a request whose digest differs from that of the one that has its key,
+// unless their fingerprints were made by different algorithms, because the settings or the secret have changed since.
+// As with the records of a store, they cannot be compared then, and count as the same request: a client that was told
+// to use another key would have it run twice.
+func (in *Inbox) compare(ctx context.Context, a *httpsafe.Accepted) error {
+	known, ok, err := in.box.Message(ctx, a.Key.String())
+	made := retrysafe.Fingerprint(known.Header[madeByName])
+	switch {
+	case err != nil:
+		return err
+	case known.Unreadable != nil:
+		return known.Unreadable
+	case !ok: // it was swept meanwhile
+		return errors.New("inbox: the request that had the key is not known any more")
+	case made != "" && !a.Fingerprint.Comparable(made):
+		return nil
+	}
+	return retrysafe.ErrMismatch
+}
+
+// delayOf reads DeliverAtHeader. With an error it returns the delay that is refused, if there is one.
 func (in *Inbox) delayOf(values []string) (time.Duration, error) {
 	if len(values) == 0 {
 		return 0, nil
@@ -242,7 +265,7 @@ func (in *Inbox) delayOf(values []string) (time.Duration, error) {
 	default:
 		return delay, nil
 	}
-	return 0, refused
+	return delay, refused
 }
 
 // Waiting implements [httpsafe.Inbox].
@@ -250,6 +273,9 @@ func (in *Inbox) Waiting(ctx context.Context, d retrysafe.Digest) (w httpsafe.Wa
 	s, ok, err := in.box.Message(ctx, d.String())
 	if err != nil || !ok {
 		return w, false, err
+	}
+	if s.Unreadable != nil { // whose it is cannot be read either
+		return w, false, s.Unreadable
 	}
 	isCanceled := s.State == outbox.Sent && s.Error != "" // by an operator: see outbox.Cancel
 	if s.State == outbox.Sent && !isCanceled {

@@ -31,6 +31,7 @@ const (
 	hostName   = ":host"
 	remoteName = ":remote" // address of the client
 	tlsName    = ":tls"    // "1" if the request came over TLS
+	madeByName = ":made"   // the algorithm of the request's fingerprint, followed by a colon
 )
 
 // AcceptedHeader says, in a delivered request, when it was accepted, as in RFC 3339.
@@ -53,7 +54,7 @@ func (in *Inbox) message(a *httpsafe.Accepted) (outbox.Message, error) {
 		Key: a.Key.String(), Topic: in.topic, Aggregate: in.order(a), Body: a.Body,
 		Header: map[string]string{
 			scopeName: a.Key.Scope, idName: a.Key.ID, methodName: r.Method, targetName: target, hostName: r.Host,
-			remoteName: r.RemoteAddr,
+			remoteName: r.RemoteAddr, madeByName: string(madeBy(a.Fingerprint)),
 		},
 	}
 	if r.TLS != nil {
@@ -75,6 +76,12 @@ func (in *Inbox) message(a *httpsafe.Accepted) (outbox.Message, error) {
 		}
 	}
 	return m, nil
+}
+
+// madeBy returns a fingerprint that is comparable with those of the same algorithm, and tells nothing else of f.
+func madeBy(f retrysafe.Fingerprint) retrysafe.Fingerprint {
+	algorithm, _, _ := strings.Cut(string(f), ":")
+	return retrysafe.Fingerprint(algorithm + ":")
 }
 
 // order returns what requests have in common that are delivered one after the other. It begins with what tells the callers

@@ -25,7 +25,7 @@ import math
 import threading
 import time
 from contextlib import contextmanager, suppress
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import retrysafe
 
@@ -73,15 +73,13 @@ def sqs(
                 AttributeNames=["All"], MessageAttributeNames=["All"])
             for message in received.get("Messages", []):
                 which = {"QueueUrl": queue_url, "ReceiptHandle": message["ReceiptHandle"]}
-                attributes = message.get("MessageAttributes", {})
-                named: str = attributes.get(KEY, {}).get("StringValue") or message["MessageId"]
 
                 def extend() -> None:
                     client.change_message_visibility(**which, VisibilityTimeout=visibility)
 
                 with _repeated(visibility / 3, extend):
                     action, reason, delay = work.verdict(
-                        message, key or (lambda _: named), message["Body"],
+                        message, key or _key_in_sqs, message["Body"],
                         int(message["Attributes"]["ApproximateReceiveCount"]))
                 if action == "dead" and dead_letters:
                     _send_dead(client, dead_letters, message, reason)
@@ -96,13 +94,38 @@ def _send_dead(client: Any, queue_url: str, message: Any, reason: str) -> None:
         name: {k: v for k, v in value.items() if k in ("DataType", "StringValue", "BinaryValue")}
         for name, value in message.get("MessageAttributes", {}).items()
     }
-    if len(attributes) < 10:  # SQS accepts no more
-        attributes[REASON] = {"DataType": "String", "StringValue": reason}
-    fifo = {}
-    if "MessageGroupId" in message["Attributes"]:
-        fifo["MessageGroupId"] = message["Attributes"]["MessageGroupId"]
-        fifo["MessageDeduplicationId"] = message["MessageId"]
-    client.send_message(QueueUrl=queue_url, MessageBody=message["Body"], MessageAttributes=attributes, **fifo)
+    letter: Dict[str, Any] = {"QueueUrl": queue_url, "MessageBody": message["Body"], "MessageAttributes": attributes}
+    if queue_url.endswith(".fifo"):  # messages of other queues may have a group too, and must have no deduplication ID
+        letter["MessageGroupId"] = message["Attributes"].get("MessageGroupId", message["MessageId"])
+        letter["MessageDeduplicationId"] = message["MessageId"]
+    if REASON in attributes or len(attributes) < 10:  # SQS accepts no more
+        with_reason = {**attributes, REASON: {"DataType": "String", "StringValue": reason}}
+        try:
+            client.send_message(**{**letter, "MessageAttributes": with_reason})
+            return
+        except Exception as e:
+            if not getattr(e, "response", None):  # which an error has that SQS has answered with
+                raise
+    client.send_message(**letter)  # it was too large with the reason, or has no room for one
+
+
+def _key_in_sqs(message: Any) -> str:
+    attributes = message.get("MessageAttributes", {})
+    return _key([(name, value.get("StringValue")) for name, value in attributes.items()], message["MessageId"])
+
+
+def _key_in_kafka(message: Any) -> str:
+    return _key(message.headers() or [], f"{message.topic()}/{message.partition()}/{message.offset()}")
+
+
+def _key(headers: Iterable[Tuple[str, Any]], otherwise: str) -> str:
+    """Return the value of the header Idempotency-Key, or else the key that the message has itself. As in Go the case of
+    the name does not matter, because producers spell it differently, and two values are no key."""
+    values = [value for name, value in headers if name.lower() == KEY.lower() and value]
+    if len(values) > 1:
+        raise ValueError("two keys")
+    key = values[0] if values else otherwise
+    return key.decode() if isinstance(key, bytes) else str(key)
 
 
 @contextmanager
@@ -134,7 +157,8 @@ def kafka(
 
     config        of confluent_kafka.Consumer, with bootstrap.servers and group.id. The offset of a message is stored
                   after its key has ended, and librdkafka commits stored offsets in the background
-    dead_letters  the name of a topic, which must exist
+    dead_letters  the name of a topic, which must exist, and accept messages as large as those of topics, and a header. For
+                  messages of more than 1 MB, config needs message.max.bytes
 
     A message that is to be delivered again holds up its partition, and no other. Work takes less than
     max.poll.interval.ms (5 minutes): a consumer that is slower leaves the group.
@@ -143,8 +167,8 @@ def kafka(
     KafkaException, TopicPartition = driver.KafkaException, driver.TopicPartition
     consumer = driver.Consumer(
         {"auto.offset.reset": "earliest", **config, "enable.auto.commit": True, "enable.auto.offset.store": False})
-    connecting = ("bootstrap", "security", "sasl", "ssl")
-    producer = driver.Producer({name: value for name, value in config.items() if name.split(".")[0] in connecting})
+    producer = driver.Producer({
+        name: value for name, value in config.items() if name in _PRODUCING or name.split(".")[0] in _CONNECTING})
     paused: Dict[Tuple[str, int], float] = {}  # until when
     deliveries: Dict[Tuple[str, int], Tuple[int, int]] = {}  # of messages that are delivered again: offset and count
 
@@ -173,11 +197,10 @@ def kafka(
                 if message.error():
                     raise KafkaException(message.error())
                 place, offset = (message.topic(), message.partition()), message.offset()
-                named = dict(message.headers() or []).get(KEY) or f"{place[0]}/{place[1]}/{offset}".encode()
                 before = deliveries.pop(place, (offset, 0))
                 count = before[1] + 1 if before[0] == offset else 1
                 action, reason, delay = work.verdict(
-                    message, key or (lambda _: named.decode()), message.value() or b"", count)
+                    message, key or _key_in_kafka, message.value() or b"", count)
                 if action == "dead":
                     dead(message, reason)
                 # An exception: the partition is that of another member by now, which gets the message.
@@ -191,6 +214,12 @@ def kafka(
                         consumer.store_offsets(message)
     finally:
         consumer.close()
+
+
+# The settings of a consumer that the producer of dead letters needs too: those with which it connects, by the first word of
+# their names or by their names, and how large a message may be.
+_CONNECTING = ("bootstrap", "security", "sasl", "ssl", "client", "socket", "broker")
+_PRODUCING = ("enable.ssl.certificate.verification", "metadata.broker.list", "oauth_cb", "message.max.bytes")
 
 
 class _Work:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -264,6 +265,18 @@ func TestWaitWhileItIsTriedAgain(t *testing.T) {
 			k.Errorf("it ran %d times", n)
 		}
 	})
+}
+
+// While the database of the inbox is away, it is not known what became of a request that has no record. Seen to fail
+// with the error passed over in waiting: 404, as for a key that was never used, for a request that was accepted.
+func TestStatusWhileTheDatabaseIsAway(t *testing.T) {
+	k := newKit(t, outbox.SQLite)
+	accepted := k.post(`{"id":1}`).want(202)
+	k.db.Close()
+	w := httptest.NewRecorder()
+	httpsafe.StatusHandler(k.guard, scope, k.http).ServeHTTP(w,
+		httptest.NewRequest(http.MethodGet, accepted.Header().Get("Location"), nil))
+	answer{w, k}.wantCode(503, "store-unavailable")
 }
 
 // A repetition that comes during the delivery gets its 202, also if it waits for permission to send its body. Seen to fail

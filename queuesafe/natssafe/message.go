@@ -40,16 +40,16 @@ func messageOf(msg jetstream.Msg, at *jetstream.MsgMetadata, ackWait time.Durati
 	}
 }
 
+// isInstruction reports whether the server would act on a header, as on Nats-Rollup, which deletes earlier messages, or
+// could refuse a message because of it, as with Nats-Batch-Id, which it keeps with the messages of a batch.
+func isInstruction(name string) bool { return strings.HasPrefix(strings.ToLower(name), "nats-") }
+
 // deadLetter returns a copy of a message. Its ID is made of the message's sequence number, so that the stream of the
 // dead letters drops a second copy within its window for duplicates.
 func deadLetter(subject string, msg jetstream.Msg, at *jetstream.MsgMetadata, d queuesafe.Disposition) *nats.Msg {
 	m := nats.NewMsg(subject)
 	for name, values := range msg.Headers() {
-		switch name {
-		case nats.ExpectedStreamHdr, nats.ExpectedLastSeqHdr, nats.ExpectedLastSubjSeqHdr, nats.ExpectedLastMsgIdHdr,
-			nats.MsgRollup,
-			jetstream.MsgTTLHeader: // the server would act on these
-		default:
+		if !isInstruction(name) {
 			m.Header[name] = values
 		}
 	}

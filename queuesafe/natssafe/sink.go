@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -56,7 +55,7 @@ func (s *Sink) Send(ctx context.Context, batch []outbox.Delivery) []error {
 	}
 	return outbox.Each(s.options.Parallel, func(ctx context.Context, d outbox.Delivery) error {
 		for name := range d.Header {
-			if strings.HasPrefix(strings.ToLower(name), "nats-") {
+			if isInstruction(name) {
 				return outbox.Permanent(fmt.Errorf("natssafe: the header %q would be an instruction to the server", name))
 			}
 		}

@@ -241,6 +241,25 @@ func TestAnUnknownOutcomeIsDecidedFirst(t *testing.T) {
 	})
 }
 
+// A request whose key another one has, of which the inbox does not know, is dead. Its key is not reopened for it: a retry
+// of the other one would run a second time. Seen to fail with errMismatch not looked at in judge.
+func TestTheKeyOfAnotherRequestIsNotReopened(t *testing.T) {
+	everywhere(t, func(k *kit) {
+		k.status.Store(http.StatusUnprocessableEntity)
+		digest := k.accepted("one", `{"n": "a"}`)
+		k.await(digest, "dead")
+		if got := clitest.Run(t, "outbox", "drop", digest, "--store="+k.store, "--table=retrysafe_inbox"); got.Code != 0 {
+			t.Fatal(got.Stderr) // so that the inbox does not know of it
+		}
+		k.accepted("one", `{"n": "other"}`)
+		k.await(digest, "dead")
+		k.refused(cli.ExitFailed, "that of another request", "redeliver", digest, "--reason=r")
+		k.refused(cli.ExitFailed, "1 of 1 key could not be redelivered", "redeliver", "--all", "--reason=r", "--yes")
+		k.must("drop", digest, "--reason=r")
+		k.wantGot("a")
+	})
+}
+
 // A dropped request is not delivered, also if its client sends it again, and holds up no others. A paused route delivers
 // nothing, and its requests can be dropped.
 //
@@ -300,17 +319,22 @@ func TestPause(t *testing.T) {
 // became of the request; and show hides secrets.
 //
 // Seen to fail with http.DefaultClient in the place of httpclient, with another key in each call of send, with
-// DeliverAtHeader left out, and with secretName and the query not looked at in shown.
+// DeliverAtHeader left out, with a refusal taken for the answer in await, and with secretName and the query not looked
+// at in shown.
 func TestSendAndShow(t *testing.T) {
 	everywhere(t, func(k *kit) {
 		to, err := url.Parse(k.proxy.URL)
 		clitest.Must(t, err)
-		var cut atomic.Bool
+		var cut, refused atomic.Bool
 		forward := httputil.NewSingleHostReverseProxy(to)
 		bad := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if cut.CompareAndSwap(false, true) {
 				forward.ServeHTTP(httptest.NewRecorder(), r)
 				panic(http.ErrAbortHandler)
+			}
+			if r.URL.Query().Has("result") && refused.CompareAndSwap(false, true) {
+				http.Error(w, "the store is away, or there is no memory for the answer", http.StatusServiceUnavailable)
+				return
 			}
 			forward.ServeHTTP(w, r)
 		}))

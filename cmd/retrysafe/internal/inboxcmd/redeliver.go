@@ -77,6 +77,7 @@ the next try fails. What is known of its key decides what else happens:
                                                 would only repeat the stored answer, and the service not be called
     the outcome of the key is unknown           refused: find out what happened, and decide with keys resolve
     keys resolve has recorded that it happened  refused: drop the request
+    the key is that of another request          refused: drop the request
 
 A request that was delivered is delivered a second time in the same way, until its retention has ended.
 
@@ -190,11 +191,18 @@ func Redeliver(ctx context.Context, box *outbox.Outbox, k keys.Keys, d keys.Deci
 	return done, err
 }
 
+// errMismatch is how the error of a dead letter begins whose key another request had used, without an inbox.
+var errMismatch = "inbox: " + retrysafe.SituationMismatch.String() + ":"
+
 // judge says whether the key has to be reopened. mayRepeat says why the operation may have run before; empty: it has not,
 // or a person has decided already that it may run again.
 func judge(done *Redelivered, s outbox.Status, records []keys.Record) (mayRepeat string, err error) {
 	if s.State == outbox.Sent {
 		mayRepeat = "was " + done.Was
+	}
+	if len(records) > 0 && strings.HasPrefix(s.Error, errMismatch) {
+		return "", refusal(keys.CodeEnded, s.Key, "was not executed, because its key is that of another request, which would run "+
+			"again if the key was reopened. End it with: retrysafe inbox drop. Nothing was changed")
 	}
 	if len(records) == 0 {
 		if s.Try > 0 && mayRepeat == "" {

@@ -220,6 +220,9 @@ func (c sendCmd) await(ctx context.Context, s *cli.Streams, location string, hea
 			last = err.Error()
 		case state.State == "succeeded" || state.State == "failed":
 			got, err := get(ctx, location+"?result", header)
+			if err == nil && got.status != state.Status && isRefusal(got.status) {
+				err = fmt.Errorf("its answer cannot be read: %s", got)
+			}
 			if err != nil {
 				last = err.Error()
 				break
@@ -243,8 +246,16 @@ func (c sendCmd) await(ctx context.Context, s *cli.Streams, location string, hea
 	}
 }
 
-// statusJSON is what the status URL says.
-type statusJSON struct{ State, Detail string }
+// statusJSON is what the status URL says. Status is that of the final answer, if there is one.
+type statusJSON struct {
+	State, Detail string
+	Status        int
+}
+
+// isRefusal reports whether a status may be the proxy's own, because its store is away, or memory is short, for now.
+func isRefusal(status int) bool {
+	return status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests
+}
 
 func ask(ctx context.Context, location string, header http.Header) (s statusJSON, err error) {
 	got, err := get(ctx, location, header)
