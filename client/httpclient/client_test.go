@@ -208,7 +208,8 @@ func TestResumeSendsToTheSameHost(t *testing.T) {
 // stuckJournal is in a database that does not answer any more.
 type stuckJournal struct{ client.Journal }
 
-func (stuckJournal) End(ctx context.Context, _ string) error       { <-ctx.Done(); return ctx.Err() }
+func (stuckJournal) End(ctx context.Context, _ string) error { <-ctx.Done(); return ctx.Err() }
+
 func (stuckJournal) GiveUp(ctx context.Context, _, _ string) error { <-ctx.Done(); return ctx.Err() }
 
 // A journal that does not answer holds up an answer or an error for a few seconds at most.
