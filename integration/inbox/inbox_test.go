@@ -254,7 +254,7 @@ func TestWait(t *testing.T) {
 func TestWaitWhileItIsTriedAgain(t *testing.T) {
 	everywhere(t, func(k *kit) {
 		k.policy.OnAbandoned = retrysafe.Rerun()
-		k.options.FirstDelay, k.options.MaxDelay = time.Hour, time.Hour
+		k.options.FirstDelay, k.options.MaxDelay = 1000*time.Hour, 1000*time.Hour
 		k.handler = func(w http.ResponseWriter, r *http.Request) {
 			httpsafe.Unknown(r.Context())
 			w.WriteHeader(502)
