@@ -45,8 +45,8 @@ class Once(Case):
         prepared = [text for (text,) in conn.execute("SELECT statement FROM pg_prepared_statements")]
         self.assertEqual([text for text in prepared if not text.startswith("INSERT INTO charges")], [])
 
-    # The manager of psycopg 3 takes Rollback for a wish and raises nothing. Seen to fail without the look at committing:
-    # once returned the answer, or without one kept the key.
+    # The manager of psycopg 3 takes Rollback for a wish and raises nothing. Seen to fail without the question what became
+    # of the transaction: once returned the answer, or without one kept the key.
     def test_a_rollback_that_raises_nothing(self):
         conn = self.opened(psycopg.connect(DATABASE))
         for completes in False, True:
