@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -33,11 +34,15 @@ func TestJobsOfThePages(t *testing.T) {
 				return job
 			}
 			release := s.hold(atCommit)
-			killed := run()
+			killed, said := run(), new(strings.Builder)
+			killed.Stdout = said
+			if err := killed.Start(); err != nil {
+				t.Fatal(err)
+			}
 			ended := make(chan answer)
 			go func() {
-				out, _ := killed.Output()
-				ended <- answer{body: string(out)}
+				_ = killed.Wait()
+				ended <- answer{body: said.String()}
 			}()
 			s.held(atCommit, ended)
 			if err := killed.Process.Kill(); err != nil {
