@@ -403,9 +403,8 @@ func (s *stand) createBucket(url string, replicas int, o ...nats.Option) jetstre
 		s.Fatal(err)
 	}
 	options := natsstore.BucketOptions{Bucket: bucket, Replicas: replicas}
-	if err := natsstore.CreateBucket(s.Context(), js, options); err != nil {
-		s.Fatal(err)
-	}
+	// The leader of a new cluster may not know yet what the others have room for.
+	s.try(func() error { return natsstore.CreateBucket(s.Context(), js, options) })
 	return js
 }
 

@@ -49,7 +49,13 @@ func newBucket(t testing.TB, js jetstream.JetStream, o BucketOptions) string {
 	if o.Bucket == "" {
 		o.Bucket = "test-" + strconv.FormatInt(buckets.Add(1), 10)
 	}
-	if err := CreateBucket(t.Context(), js, o); err != nil {
+	err := CreateBucket(t.Context(), js, o)
+	// The leader of a new cluster may not know yet what the others have room for.
+	for late := time.Now().Add(time.Minute); err != nil && o.Replicas > 1 && time.Now().Before(late); {
+		time.Sleep(20 * time.Millisecond)
+		err = CreateBucket(t.Context(), js, o)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	return o.Bucket
