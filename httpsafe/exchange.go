@@ -230,7 +230,9 @@ func (x *exchange) refusedByQuota() bool {
 	}
 	a, refused := x.m.guard.ExplainQuota(context.WithoutCancel(x.r.Context()), x.request.Key, wait)
 	if refused && x.m.Inbox != nil { // a request that waits there has no record, and is going to be executed
-		switch _, waits, err := x.m.Inbox.Waiting(x.r.Context(), x.request.Key.Digest()); {
+		ctx, stop := asking(x.r.Context())
+		defer stop()
+		switch _, waits, err := x.m.Inbox.Waiting(ctx, x.request.Key.Digest()); {
 		case err != nil:
 			a.Executed = retrysafe.ExecutedUnknown
 		case waits:

@@ -108,8 +108,8 @@ func (patientInbox) Problems() []httpsafe.Problem { return nil }
 // A client that half-closes its connection is accepted into an inbox, and told the status of its key: 503 would be for
 // good, because it does the same each time.
 //
-// Seen to fail with the context of the request given to Accept, to Waiting and lookUp in refusedByAge, and to ask in
-// serve.
+// Seen to fail with the context of the request given to Accept, to Waiting and lookUp in refusedByAge, to Waiting in
+// refusedByQuota, and to ask in serve.
 func TestHalfClosedClientIsAcceptedAndTold(t *testing.T) {
 	ended, end := context.WithCancel(t.Context())
 	end()
@@ -117,6 +117,14 @@ func TestHalfClosedClientIsAcceptedAndTold(t *testing.T) {
 	k.options.Inbox, k.options.StatusPath, k.options.MaxKeyAge = patientInbox{}, "/status", time.Hour
 	k.send(request("k").WithContext(ended)).want(202)
 	k.send(request("01890000-0000-7000-8000-000000000000").WithContext(ended)).wantProblem(422, httpsafe.KeyExpired)
+
+	k = newKit(t)
+	k.options.Inbox, k.options.StatusPath = patientInbox{}, "/status"
+	k.options.QuotaFunc = func(*http.Request, string) time.Duration { return time.Minute }
+	refused := k.send(request("new").WithContext(ended)).wantProblem(429, httpsafe.KeyQuota)
+	if refused["executed"] != "no" {
+		t.Errorf("a new key beyond the quota: executed %v", refused["executed"])
+	}
 
 	k = newKit(t)
 	k.post("k").want(201)
