@@ -137,8 +137,8 @@ func TestADeadlineForTheBody(t *testing.T) {
 	})
 }
 
-// An Envoy that does not read holds up its own request only: whoever ends requests that wait for their clients does not
-// wait for it. Package proxy does so with a lock that all requests need.
+// An Envoy that does not read holds up its own request only: setting the deadline for a body does not wait for it.
+// Package proxy sets it with a lock that all requests need.
 //
 // Seen to fail with the exchange's mutex held in SetReadDeadline.
 func TestAnEnvoyThatDoesNotReadHoldsUpNoOtherRequest(t *testing.T) {

@@ -144,8 +144,9 @@ func newStand(t *testing.T) *stand {
 	return s
 }
 
-// The programs of the page do with each answer what its tables say. Seen to fail, in each of the three, with these taken out: 2xx, a 2xx in flight, unknown, its
-// parameter retry, a replayed 5xx, ignored, retryable, executed, 408 to 429, 5xx, 501 and 511, that an attempt may have run, and that executed ends that.
+// The programs of the page do with each answer what its tables say. Seen to fail, in each of the three, with these
+// taken out: 2xx, a 2xx in flight, unknown, its parameter retry, a replayed 5xx, ignored, retryable, executed, 408 to
+// 429, 5xx, 501 and 511, that an attempt may have run, and that executed ends that.
 func TestTheProgramsOfThePageFollowItsTables(t *testing.T) {
 	s := newStand(t)
 	var programs []func()

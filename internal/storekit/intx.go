@@ -123,8 +123,9 @@ func Within(ctx context.Context, commit func() error) error {
 
 // Resolve reads what has become of a transaction whose COMMIT got no answer: lost is the error of that. It returns nil
 // if the transaction was committed. The connection is lost, so the server ends the transaction, one way or the other:
-// as long as it is open, also because COMMIT is still on its way, its completion holds the record, which read waits for. read returns the state that the attempt
-// has left, 0 if there is no record of it; it is called again after an error that passes.
+// as long as it is open, also because COMMIT is still on its way, its completion holds the record, which read waits
+// for. read returns the state that the attempt has left, 0 if there is no record of it; it is called again after an
+// error that passes.
 func Resolve(
 	ctx context.Context, timeout time.Duration, lost error, read func(context.Context) (retrysafe.State, error),
 	passes func(err error) bool,
