@@ -143,7 +143,7 @@ func TestInTxWaitsForAConnectionWithinItsContext(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	free := time.AfterFunc(5*time.Second, func() { only.Close() })
+	free := time.AfterFunc(time.Minute, func() { only.Close() })
 	_ = testkit.Guarded(t, s, retrysafe.Key{ID: "k"}, func(ctx context.Context, _ *retrysafe.Attempt) error {
 		brief, cancel := context.WithTimeout(ctx, time.Millisecond)
 		defer cancel()

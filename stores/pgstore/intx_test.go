@@ -217,7 +217,7 @@ func TestInSQLTxWaitsForAConnectionWithinItsContext(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	free := time.AfterFunc(5*time.Second, func() { only.Close() })
+	free := time.AfterFunc(time.Minute, func() { only.Close() })
 	_ = b.guarded(t, func(ctx context.Context, _ *retrysafe.Attempt) error {
 		brief, cancel := context.WithTimeout(ctx, time.Millisecond)
 		defer cancel()
