@@ -3,6 +3,7 @@ package sqlitestore
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"path/filepath"
 	"sync/atomic"
 
@@ -60,7 +61,15 @@ func newLogBounds(ctx context.Context, conn *sql.Conn, path string) logBounds {
 // start lets the checkpointer look at the log that is there.
 func (c *checkpointer) start() {
 	c.kick, c.ended = make(chan struct{}, 1), make(chan struct{})
-	c.kick <- struct{}{}
+	c.look()
+}
+
+// look lets the checkpointer look at the log.
+func (c *checkpointer) look() {
+	select {
+	case c.kick <- struct{}{}:
+	default: // it is due already
+	}
 }
 
 // saved has the log looked at now and then.
@@ -69,10 +78,7 @@ func (c *checkpointer) saved(operations int) {
 		return
 	}
 	c.writes.Store(0)
-	select {
-	case c.kick <- struct{}{}:
-	default: // it is due already
-	}
+	c.look()
 }
 
 // checkpointInBackground copies pages when the writer says so, until the store closes.
@@ -90,11 +96,14 @@ func (s *Store) checkpointInBackground() {
 	}
 }
 
-// checkpointLog copies the pages of the log into the file if there are enough, so that the log begins anew. If it does
-// not, because something reads from it just then, that is tried again as soon as the log is looked at again.
+// checkpointLog copies the pages of the log into the file if there are enough, so that the log begins anew, and makes it
+// short again if it has outgrown its bound while something read from it: new keys may be refused until then, so that none
+// would write to it. If either fails, because something reads from it just then, that is tried again as soon as the log is
+// looked at again.
 func (s *Store) checkpointLog(ctx context.Context) error {
 	all, left, err := s.onReader(ctx, "log_size")
-	if err != nil || all < s.bounds.copied {
+	isLong := fileSize(s.path+"-wal") > s.bounds.longest*s.bounds.pageSize
+	if err != nil || all < s.bounds.copied && !isLong {
 		return err
 	}
 	for before := left + 1; left > restPages && left < before; {
@@ -114,10 +123,23 @@ func (s *Store) checkpointLog(ctx context.Context) error {
 		return err
 	}
 	defer back()
+	if isLong {
+		return truncateLog(ctx, s.writer.conn)
+	}
 	return s.writer.conn.Raw(func(any) error {
 		_, err := s.writer.run.first("checkpoint")
 		return err
 	})
+}
+
+// truncateLog copies the rest of the log, and gives its space back unless something reads from it, for which it does not
+// wait.
+func truncateLog(ctx context.Context, conn *sql.Conn) (err error) {
+	for _, pragma := range []string{"PRAGMA busy_timeout = 0", "PRAGMA wal_checkpoint(TRUNCATE)", busyTimeout} {
+		_, e := conn.ExecContext(ctx, pragma)
+		err = errors.Join(err, e)
+	}
+	return err
 }
 
 // onReader runs a statement about the log on a connection that reads, and returns how many pages the log has, and how

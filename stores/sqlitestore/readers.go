@@ -75,15 +75,16 @@ func openConn(ctx context.Context, db *sql.DB) (*sql.Conn, *connRunner, error) {
 	return conn, run, nil
 }
 
+// busyTimeout is for users who write past InTx.
+const busyTimeout = "PRAGMA busy_timeout = 10000"
+
 // configure sets what counts for one connection.
 func configure(ctx context.Context, conn *sql.Conn, b logBounds) error {
 	for _, pragma := range []string{
-		"PRAGMA busy_timeout = 10000", // for users who write past InTx
-		"PRAGMA synchronous = FULL",   // sync before every commit
-		"PRAGMA cache_size = -8192",   // 8 MiB
+		busyTimeout,
+		"PRAGMA synchronous = FULL", // sync before every commit
+		"PRAGMA cache_size = -8192", // 8 MiB
 		fmt.Sprint("PRAGMA wal_autocheckpoint = ", b.longest),
-		// A log that grew while a long transaction read from it gives the space back when it begins anew.
-		fmt.Sprint("PRAGMA journal_size_limit = ", b.longest*b.pageSize),
 	} {
 		if _, err := conn.ExecContext(ctx, pragma); err != nil {
 			return fmt.Errorf("%s: %w", pragma, err)

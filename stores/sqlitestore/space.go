@@ -2,6 +2,7 @@ package sqlitestore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -35,9 +36,13 @@ func (s *writeTx) readSpace() error {
 // see "The space" in the comment of the package. It is for what a program saves in the file beside keys, and can refuse,
 // such as the requests of an inbox: the second half is for the keys under which they are going to be delivered.
 func (s *Store) CheckSpace(ctx context.Context) error {
-	return checkDisk(s.path, s.bounds, 2, func(use func(runner) error) error {
+	err := checkDisk(s.path, s.bounds, 2, func(use func(runner) error) error {
 		return s.readers.read(ctx, func(run runner, _ instant) error { return use(run) })
 	})
+	if errors.Is(err, retrysafe.ErrStoreFull) {
+		s.checkpointer.look()
+	}
+	return err
 }
 
 // checkDisk returns retrysafe.ErrStoreFull if less is left than so many times the reserve. What the log is going to take is

@@ -117,7 +117,7 @@ func (s *Store) start(ctx context.Context, o Options) error {
 	if err != nil {
 		return fmt.Errorf("sqlitestore: connect: %w", err)
 	}
-	s.writer = &writer{conn: conn, run: run, saved: s.saved}
+	s.writer = &writer{conn: conn, run: run, saved: s.saved, full: s.checkpointer.look}
 	if s.path, err = filePath(ctx, conn); err != nil {
 		return err
 	}

@@ -30,6 +30,8 @@ type writer struct {
 	bounds logBounds
 	// saved is called with a transaction, and how many operations it has, once it is on disk.
 	saved func(t *writeTx, operations int)
+	// full is called when an operation has found no space.
+	full func()
 
 	// fence is the highest ever given out; marked is what retrysafe_meta says of it. Only the goroutine uses them.
 	fence, marked int64
@@ -255,6 +257,9 @@ func (w *writer) commit(ops []*operation) {
 func (w *writer) answer(op *operation, err error) {
 	if err != nil {
 		op.err = explain(w.path, err)
+	}
+	if isFull(op.err) || errors.Is(op.err, retrysafe.ErrStoreFull) {
+		w.full()
 	}
 	close(op.done)
 }
