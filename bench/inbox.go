@@ -18,7 +18,6 @@ import (
 	"github.com/retrysafe/retrysafe/bench/figure"
 	"github.com/retrysafe/retrysafe/bench/load"
 	"github.com/retrysafe/retrysafe/bench/peers"
-	"github.com/retrysafe/retrysafe/bench/peers/restate"
 	"github.com/retrysafe/retrysafe/httpsafe"
 	"github.com/retrysafe/retrysafe/inbox"
 	real "github.com/retrysafe/retrysafe/internal/testing/servers"
@@ -233,8 +232,7 @@ const inboxRoutes = `routes:
 
 // inboxRestate compares the proxy with an inbox with Restate, to which requests are sent without waiting.
 func inboxRestate(ctx context.Context, r *run) error {
-	r.progress("install Restate")
-	peer, err := restate.Install(ctx, filepath.Join(r.dir, "restate"))
+	peer, err := r.installRestate(ctx)
 	if err != nil {
 		return err
 	}

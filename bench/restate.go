@@ -18,8 +18,7 @@ import (
 // with the same work behind them.
 
 func restateGoal(ctx context.Context, r *run) error {
-	r.progress("install Restate")
-	peer, err := restate.Install(ctx, filepath.Join(r.dir, "restate"))
+	peer, err := r.installRestate(ctx)
 	if err != nil {
 		return err
 	}
@@ -34,6 +33,17 @@ func restateGoal(ctx context.Context, r *run) error {
 		}
 	}
 	return nil
+}
+
+// installRestate installs Restate for all goals that compare with it, and returns the path of the server's binary.
+func (r *run) installRestate(ctx context.Context) (string, error) {
+	if r.restateServer != "" {
+		return r.restateServer, nil
+	}
+	r.progress("install Restate")
+	var err error
+	r.restateServer, err = restate.Install(ctx, filepath.Join(r.dir, "restate"))
+	return r.restateServer, err
 }
 
 // match is the comparison on one disk.

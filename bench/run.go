@@ -16,13 +16,14 @@ import (
 
 // run is one run of the benchmark: its options and its results.
 type run struct {
-	only     []int
-	profiled int    // the goal to profile; 0 for none
-	records  int64  // to fill in for goal 12, if they fit
-	dir      string // folder for data, removed at the end
-	log      io.Writer
-	began    time.Time
-	goal     int // that is being measured
+	only          []int
+	profiled      int    // the goal to profile; 0 for none
+	records       int64  // to fill in for goal 12, if they fit
+	dir           string // folder for data, removed at the end
+	log           io.Writer
+	began         time.Time
+	goal          int    // that is being measured
+	restateServer string // the server's binary, once it is installed
 
 	Quick   bool            `json:"quick,omitempty"`
 	Machine machine         `json:"machine"`
