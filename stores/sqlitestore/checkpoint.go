@@ -4,8 +4,10 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"sync/atomic"
+	"time"
 
 	"github.com/retrysafe/retrysafe"
 )
@@ -22,6 +24,8 @@ const (
 	logPart = 16
 	// minLogPages is how many pages it may have on the smallest one.
 	minLogPages = 16
+	// restartWait is how long operations wait for those who read from the log, so that it can begin anew.
+	restartWait = 10 * time.Millisecond
 	// checkpointAfter is how many operations are written between two looks at the log.
 	checkpointAfter = 128
 )
@@ -123,19 +127,19 @@ func (s *Store) checkpointLog(ctx context.Context) error {
 		return err
 	}
 	defer back()
-	if isLong {
-		return truncateLog(ctx, s.writer.conn)
-	}
-	return s.writer.conn.Raw(func(any) error {
-		_, err := s.writer.run.first("checkpoint")
-		return err
-	})
+	return restartLog(ctx, s.writer.conn, isLong, restartWait)
 }
 
-// truncateLog copies the rest of the log, and gives its space back unless something reads from it, for which it does not
-// wait.
-func truncateLog(ctx context.Context, conn *sql.Conn) (err error) {
-	for _, pragma := range []string{"PRAGMA busy_timeout = 0", "PRAGMA wal_checkpoint(TRUNCATE)", busyTimeout} {
+// restartLog copies the rest of the log, and has it begin anew once nothing reads from it, for which it waits. Those who
+// begin to read meanwhile read from the file. Otherwise one short read would have the log go on until it has grown again
+// by as much.
+func restartLog(ctx context.Context, conn *sql.Conn, isLong bool, wait time.Duration) (err error) {
+	how := "RESTART"
+	if isLong {
+		how = "TRUNCATE" // and gives its space back
+	}
+	waits := fmt.Sprint("PRAGMA busy_timeout = ", wait.Milliseconds())
+	for _, pragma := range []string{waits, "PRAGMA wal_checkpoint(" + how + ")", busyTimeout} {
 		_, e := conn.ExecContext(ctx, pragma)
 		err = errors.Join(err, e)
 	}

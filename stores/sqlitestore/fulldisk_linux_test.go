@@ -1,7 +1,6 @@
 package sqlitestore
 
 import (
-	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -193,24 +192,6 @@ func TestALongLogIsGivenBack(t *testing.T) {
 		}
 		t.Error("the key is refused although the log is short")
 	})
-}
-
-// pin begins a transaction that reads, and returns the function that ends it.
-func pin(t *testing.T, s *Store) (unpin func()) {
-	t.Helper()
-	tx, err := s.db.BeginTx(t.Context(), &sql.TxOptions{ReadOnly: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var n int
-	if err := tx.QueryRow("SELECT count(*) FROM retrysafe_records").Scan(&n); err != nil {
-		t.Fatal(err)
-	}
-	return func() {
-		if err := tx.Rollback(); err != nil {
-			t.Error(err)
-		}
-	}
 }
 
 // fillUntilRefused has others use the disk until a new key is refused, and returns the lease of the one before.
