@@ -79,6 +79,7 @@ func (c *gateway) charge(key, body, want string) {
 	if err != nil {
 		c.Fatal(err)
 	}
+	request.Close = true // a reload closes connections that are idle, perhaps while one is chosen for a request
 	request.Header.Set("Authorization", "Bearer buyer")
 	if key != "" {
 		request.Header.Set("Idempotency-Key", `"`+key+`"`)
