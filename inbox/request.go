@@ -17,6 +17,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/httpsafe"
+	"github.com/retrysafe/retrysafe/internal/sealed"
 	"github.com/retrysafe/retrysafe/outbox"
 )
 
@@ -74,6 +75,9 @@ func (in *Inbox) message(a *httpsafe.Accepted) (outbox.Message, error) {
 			refused.Detail = fmt.Sprintf("The field %s holds bytes that are not UTF-8. Send it without them.", strings.TrimPrefix(name, ":"))
 			return m, refused
 		}
+	}
+	if sealed.Is(m.Body) {
+		return m, problem(BodyRefused)
 	}
 	return m, nil
 }
