@@ -132,6 +132,9 @@ func (x *exchange) do(ctx context.Context) {
 		if p := new(Problem); errors.As(err, &p) {
 			x.delivery.Advice = retrysafe.SituationKeyTooOld.Advice()
 		}
+		if err == nil {
+			x.delivery.Status = replayStatus(out.Result)
+		}
 	}
 	x.answer(out, err)
 	if x.panicked != nil {

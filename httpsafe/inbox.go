@@ -60,6 +60,9 @@ type Delivery struct {
 	// before its key was claimed. It is that of retrysafe.SituationKeyTooOld if the delivery before this one was not seen
 	// to end, and so long ago that its record may have expired: then nothing runs.
 	Advice retrysafe.Advice
+	// Status is that of the answer which is kept under the key; 0 if there is none. What the handler has written may be
+	// something else: a replay is refused while there is no memory for it, or as the Profile says.
+	Status int
 	// NotSent is set by a handler that could not reach the service which does the work: nothing was sent.
 	NotSent bool
 }

@@ -82,8 +82,8 @@ func judge(d *httpsafe.Delivery, w *response) error {
 		}
 		return outbox.Permanent(err)
 	case retrysafe.SituationProcessed, retrysafe.SituationReplayed, retrysafe.SituationUnprotected, retrysafe.SituationUnsaved:
-		if w.status >= 300 {
-			return outbox.Permanent(err)
+		if d.Status >= 300 {
+			return outbox.Permanent(fmt.Errorf("inbox: the answer was %d", d.Status))
 		}
 		return nil
 	case retrysafe.SituationInFlight, retrysafe.SituationCanceled:

@@ -162,6 +162,53 @@ func (f *failing) Claim(ctx context.Context, p retrysafe.ClaimParams) (retrysafe
 	return f.Store.Claim(ctx, p)
 }
 
+// A request that is delivered again after its key has ended is done, although there is no memory for the answer. Seen
+// to fail with the status of what was written in judge: it was a dead letter, "the answer was 503".
+func TestDoneWithoutMemoryForTheAnswer(t *testing.T) {
+	k := newKit(t, outbox.SQLite)
+	var isFull atomic.Bool
+	k.http.MemoryFunc = func(_ context.Context, n int) *httpsafe.Problem {
+		if n > 0 && isFull.Load() {
+			return &httpsafe.Problem{Status: http.StatusServiceUnavailable, Slug: "overloaded"}
+		}
+		return nil
+	}
+	k.handler = func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusCreated)
+		w.Write(make([]byte, 100<<10))
+	}
+	k.post(`{"id":1}`).want(202)
+	k.run()
+	k.settled(1, 0)
+	isFull.Store(true)
+	if _, err := k.db.Exec("UPDATE inbox SET state = 1, error = 'again'"); err != nil {
+		t.Fatal(err)
+	}
+	k.settled(1, 0)
+	if runs := k.seen(); len(runs) != 1 {
+		t.Errorf("the service has seen %q", runs)
+	}
+}
+
+// A key that another operation has used, when fingerprints were made in another way, is not that of the request in the
+// inbox. Seen to fail without SituationMismatch in replay: the request counted as delivered, and had not run.
+func TestTheKeyOfAnotherOperation(t *testing.T) {
+	k := newKit(t, outbox.SQLite)
+	k.http.KeySource = nil
+	k.build()
+	before := httpsafe.Middleware(k.guard, scope, httpsafe.Options{FingerprintVersion: "before"})(k.service())
+	r := httptest.NewRequest(http.MethodPost, "/other", strings.NewReader("another"))
+	r.Header.Set("Idempotency-Key", "1")
+	before.ServeHTTP(httptest.NewRecorder(), r)
+	k.post("body", "Idempotency-Key: 1").want(202)
+	k.run()
+	k.settled(0, 1)
+	letters, err := k.box.PeekDead(k.Context(), 0, 1)
+	if err != nil || !strings.Contains(letters[0].Error, "mismatch") || len(k.seen()) != 1 {
+		t.Errorf("dead letter %+v, %v; the service has seen %q", letters, err, k.seen())
+	}
+}
+
 // Requests about several keys, which two inboxes accept at once and in groups, are saved once each, and the others of each
 // key get the answer of the first or are refused: also those that differ and are in a group with it.
 func TestTwoInboxesAtOnce(t *testing.T) {
