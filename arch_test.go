@@ -68,7 +68,7 @@ var layers = []layer{
 	{folder: "queuesafe", may: []string{".", "fingerprint", "internal/keytext", "internal/tagplace"}},
 	{folder: "queuesafe/...", may: []string{".", "queuesafe", "outbox", "internal/retry"}, thirdParty: true},
 	{folder: "profilefile/...", may: []string{"httpsafe", "internal/yamlfile/profiles"}},
-	{folder: "inbox/...", may: []string{".", "httpsafe", "internal/retry", "outbox"}},
+	{folder: "inbox/...", may: []string{".", "httpsafe", "internal/retry", "internal/sealed", "outbox"}},
 	{folder: "outbox/...", may: []string{".", "internal/retry", "internal/sealed"}},
 	{folder: "observe/...", may: []string{
 		".", "client", "rpcsafe", "outbox", "queuesafe", "internal/storestats",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptrace"
 	"strings"
@@ -54,6 +55,7 @@ type Handler struct {
 	key     string // of the store in stores; empty before it is provisioned
 	guard   *retrysafe.Guard
 	guarded http.Handler
+	log     *slog.Logger
 }
 
 var (
@@ -77,7 +79,8 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return err
 	}
-	logRisks(ctx, store)
+	h.log = ctx.Slogger()
+	logRisks(ctx, h.log, store)
 	h.guard = retrysafe.New(store, retrysafe.Options{Policy: policy})
 	h.guarded = httpsafe.Middleware(h.guard, scope, options)(http.HandlerFunc(serveNext))
 	return nil
@@ -117,20 +120,32 @@ func (h *Handler) settings() (scope httpsafe.ScopeFunc, o httpsafe.Options, p re
 // shutdownPatience is how long Cleanup waits until the answers of finished work are saved.
 const shutdownPatience = 10 * time.Second
 
-// Cleanup implements caddy.CleanerUpper: it saves what is still to be saved, and closes the store if no other handler
-// uses it. A new configuration has opened its handlers before.
+// Cleanup implements caddy.CleanerUpper. After a reload the requests that began before it still run: when they have
+// ended and their answers are saved, the store is closed if no other handler uses it. A new configuration has opened
+// its handlers before. When Caddy exits, its requests have ended, and Cleanup waits.
 func (h *Handler) Cleanup() error {
-	if h.key == "" {
+	switch {
+	case h.key == "":
 		return nil
+	case h.guard == nil || caddy.Exiting():
+		return h.release(shutdownPatience)
 	}
-	var err error
+	go func() {
+		if err := h.release(h.guard.Policy().Timeout + shutdownPatience); err != nil {
+			h.log.Error("requests that began before a reload have not ended in time", "error", err)
+		}
+	}()
+	return nil
+}
+
+// release waits until the requests of the handler have ended, and gives the store back.
+func (h *Handler) release(patience time.Duration) (err error) {
 	if h.guard != nil {
-		ctx, stop := context.WithTimeout(context.Background(), shutdownPatience)
+		ctx, stop := context.WithTimeout(context.Background(), patience)
 		defer stop()
 		err = h.guard.Shutdown(ctx)
 	}
-	_, closing := stores.Delete(h.key)
-	return errors.Join(err, closing)
+	return errors.Join(err, closeShared(h.key))
 }
 
 // call is a request on its way through the middleware, whose handler is the same for all of them.

@@ -45,6 +45,36 @@ func TestAReloadKeepsTheStore(t *testing.T) {
 	other.charge("a", "1", "201 charge 1")
 }
 
+// A request that a reload with another store finds running keeps its store, and so does its answer. Caddy does not wait
+// for it.
+//
+// Seen to fail with "go" taken out of Handler.Cleanup: after shutdownPatience the store was closed, and the answer was
+// not saved.
+func TestAReloadLeavesRunningRequestsTheirStore(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "keys.db")
+	charges, began, mayEnd := new(shop), make(chan struct{}), make(chan struct{})
+	url := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Idempotency-Key") == `"slow"` {
+			close(began)
+			<-mayEnd
+		}
+		charges.ServeHTTP(w, r)
+	}))
+	c := startCaddy(t, "store "+file, url)
+	answered := make(chan struct{})
+	go func() {
+		defer close(answered)
+		c.charge("slow", "1", "201 charge 1")
+	}()
+	<-began
+	c.reload("store "+file+".other", url)
+	close(mayEnd)
+	<-answered
+	c.reload("store "+file, url)
+	c.charge("slow", "1", "201 charge 1")
+}
+
 // An answer that was stored is there after a crash, and another Caddy with the same server gives it too.
 func TestCaddysShareAStore(t *testing.T) {
 	t.Parallel()

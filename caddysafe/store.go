@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -21,6 +23,9 @@ import (
 // one before it cleans up those of the old one, and a SQLite file cannot be opened twice.
 var stores = caddy.NewUsagePool()
 
+// opening is held while a store is opened or closed, because a file that is being closed cannot be opened yet.
+var opening sync.Mutex
+
 // shared is an open store.
 type shared struct {
 	retrysafe.Store
@@ -36,6 +41,8 @@ func openShared(ctx context.Context, at string, key *string) (retrysafe.Store, e
 	if at == "" {
 		return nil, errors.New("caddysafe: store is missing: the path of a SQLite file, or a URL of PostgreSQL or Redis")
 	}
+	opening.Lock()
+	defer opening.Unlock()
 	s, _, err := stores.LoadOrNew(at, func() (caddy.Destructor, error) { return open(ctx, at) })
 	if err != nil {
 		return nil, err
@@ -44,11 +51,19 @@ func openShared(ctx context.Context, at string, key *string) (retrysafe.Store, e
 	return s.(*shared).Store, nil
 }
 
+// closeShared gives a store back that openShared has returned, and closes it if no other handler uses it.
+func closeShared(key string) error {
+	opening.Lock()
+	defer opening.Unlock()
+	_, err := stores.Delete(key)
+	return err
+}
+
 // risksTimeout bounds how long the look at the settings of a store's server may take.
 const risksTimeout = 2 * time.Second
 
 // logRisks warns of settings of the store's server that can lose claims, as the proxy does when it starts.
-func logRisks(ctx caddy.Context, store retrysafe.Store) {
+func logRisks(ctx context.Context, log *slog.Logger, store retrysafe.Store) {
 	reporter, ok := store.(retrysafe.RiskReporter)
 	if !ok {
 		return
@@ -57,10 +72,10 @@ func logRisks(ctx caddy.Context, store retrysafe.Store) {
 	defer stop()
 	risks, err := reporter.Risks(bounded)
 	if err != nil {
-		ctx.Slogger().Warn("the settings of the store could not be read: they may lose keys in a crash", "error", err)
+		log.Warn("the settings of the store could not be read: they may lose keys in a crash", "error", err)
 	}
 	for _, r := range risks {
-		ctx.Slogger().Warn("the store can lose keys", "setting", r.Setting, "loses", r.Loses, "instead", r.Remedy)
+		log.Warn("the store can lose keys", "setting", r.Setting, "loses", r.Loses, "instead", r.Remedy)
 	}
 }
 

@@ -43,6 +43,17 @@ func (c *config) isTooOld(x *exchange) bool {
 	return c.isTooOldKey(x.request.Key.ID)
 }
 
+// untilNoted is how much later than the work the lease of a delivery may end that is not seen to end: an Inbox tries
+// for a while to note what became of it. The record counts from the end of the work.
+const untilNoted = 2 * time.Minute
+
+// mayHaveForgotten reports whether the record of the delivery before this one may have expired. Ask only if there is no
+// record.
+func (c *config) mayHaveForgotten(d *Delivery) bool {
+	kept := min(c.policy.Retention.Key, c.policy.FailureRetention.Key)
+	return d.Unended > 0 && d.Unended+untilNoted >= kept
+}
+
 // isTooOldKey reports whether a key without a record is refused for its age.
 func (c *config) isTooOldKey(id string) bool {
 	if c.MaxKeyAge <= 0 {

@@ -38,6 +38,9 @@ func checkedConfig(who string, g *retrysafe.Guard, scope ScopeFunc, o Options) *
 
 func newConfig(g *retrysafe.Guard, scope ScopeFunc, o Options) *config {
 	o = o.WithDefaults()
+	if o.Inbox != nil { // whose requests can wait for the store, and are delivered again if that fails
+		g = g.With(retrysafe.Policy{OnStoreError: retrysafe.FailClosed})
+	}
 	c := &config{
 		Options:     o,
 		guard:       g,

@@ -129,6 +129,12 @@ func (x *exchange) do(ctx context.Context) {
 	}
 	if x.delivery != nil {
 		x.delivery.Advice = x.m.guard.ExplainOutcome(out, err)
+		if p := new(Problem); errors.As(err, &p) {
+			x.delivery.Advice = retrysafe.SituationKeyTooOld.Advice()
+		}
+		if err == nil {
+			x.delivery.Status = replayStatus(out.Result)
+		}
 	}
 	x.answer(out, err)
 	if x.panicked != nil {

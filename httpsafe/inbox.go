@@ -53,9 +53,16 @@ type WaitingRequest struct {
 type Delivery struct {
 	// Key is the key under which the request was accepted.
 	Key retrysafe.Key
-	// Advice says what became of the request, after the handler has returned. It is zero if the request was refused before
-	// its key was claimed.
+	// Unended is how long ago the delivery before this one ended at the latest, if the Inbox does not know what became of
+	// it, because its process was killed, for example. Otherwise it is 0.
+	Unended time.Duration
+	// Advice says what became of the request, after the handler has returned. It is zero if the request was refused
+	// before its key was claimed. It is that of retrysafe.SituationKeyTooOld if the delivery before this one was not seen
+	// to end, and so long ago that its record may have expired: then nothing runs.
 	Advice retrysafe.Advice
+	// Status is that of the answer which is kept under the key; 0 if there is none. What the handler has written may be
+	// something else: a replay is refused while there is no memory for it, or as the Profile says.
+	Status int
 	// NotSent is set by a handler that could not reach the service which does the work: nothing was sent.
 	NotSent bool
 }

@@ -110,7 +110,8 @@ type Options struct {
 	// Inbox answers requests with 202 and the Location of their status as soon as it has saved them, before the handler
 	// runs. The handler runs when the Inbox delivers them: see package inbox. A repeated request gets the same answer, and
 	// is not saved again. Keys are required then, and StatusPath must be set. With "Prefer: wait=10" a client waits up to
-	// ten seconds for the final answer, a minute at most. Default: none, and the handler runs at once.
+	// ten seconds for the final answer, a minute at most. While the store fails, requests wait, also under
+	// retrysafe.FailOpen. Default: none, and the handler runs at once.
 	Inbox Inbox
 	// InboxWait is how long a request without such a preference waits for its final answer, before it gets 202. Default: it
 	// does not wait.

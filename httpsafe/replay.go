@@ -24,6 +24,9 @@ type ReplayNoter interface {
 func (x *exchange) replay(out retrysafe.Outcome) {
 	if out.Fingerprint != x.request.Fingerprint && x.m.fingerprint.otherOperation(&x.compared, out.Fingerprint, out.Result.Meta) {
 		known := retrysafe.Record{Key: x.request.Key, Age: out.Age, Result: out.Result}
+		if x.delivery != nil {
+			x.delivery.Advice = retrysafe.SituationMismatch.Advice()
+		}
 		x.adviseOn(retrysafe.ErrMismatch, known)
 		return
 	}

@@ -26,10 +26,10 @@ func (x *exchange) requestWith(ctx context.Context, body *requestBody) *http.Req
 
 // run is the work that the guard protects: it calls the handler and records its response.
 //
-// An attempt with number 1 means that there is no record of the key. Only then the age of the key matters, because a
-// record would answer the request whatever the age.
+// An attempt with number 1 means that there is no record of the key. Only then the age of the key matters, or that of a
+// delivery before, because a record would answer the request whatever the age.
 func (x *exchange) run(_ context.Context, a *retrysafe.Attempt) (result retrysafe.Result, err error) {
-	if a.Number() == 1 && x.delivery == nil && x.m.isTooOld(x) {
+	if a.Number() == 1 && (x.delivery == nil && x.m.isTooOld(x) || x.delivery != nil && x.m.mayHaveForgotten(x.delivery)) {
 		p := problem(retrysafe.SituationKeyTooOld)
 		return retrysafe.Result{}, retrysafe.Retryable(&p)
 	}

@@ -82,8 +82,8 @@ func judge(d *httpsafe.Delivery, w *response) error {
 		}
 		return outbox.Permanent(err)
 	case retrysafe.SituationProcessed, retrysafe.SituationReplayed, retrysafe.SituationUnprotected, retrysafe.SituationUnsaved:
-		if w.status >= 300 {
-			return outbox.Permanent(err)
+		if d.Status >= 300 {
+			return outbox.Permanent(fmt.Errorf("inbox: the answer was %d", d.Status))
 		}
 		return nil
 	case retrysafe.SituationInFlight, retrysafe.SituationCanceled:
@@ -101,6 +101,9 @@ func judge(d *httpsafe.Delivery, w *response) error {
 		}
 		return outbox.Permanent(fmt.Errorf("inbox: the outcome is unknown: decide the key, and deliver the request again if it " +
 			"was not executed"))
+	case retrysafe.SituationKeyTooOld:
+		return outbox.Permanent(errors.New("inbox: a delivery was not seen to end, and the record of its key may have " +
+			"expired: find out whether the request was executed, and deliver it again if it was not"))
 	case retrysafe.SituationNotSupported:
 		return outbox.Postponed(errors.New("inbox: the route that the request has now has no inbox, and was not asked: let it "+
 			"accept into an inbox again"), 5*time.Second)

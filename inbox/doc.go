@@ -33,6 +33,10 @@
 // under most profiles, is followed by another try. If the outcome is unknown, the Policy decides: under Rerun and
 // Reconcile it is tried again, and under Refuse it becomes a dead letter.
 //
+// A request whose delivery was not seen to end, because all processes were killed, is delivered again, and its record
+// says what became of it. If they start again when the record may have expired (Retention of the Policy), and there is
+// none, the request becomes a dead letter too: it may have been executed.
+//
 // # Files
 //
 // inbox.go has the Inbox and its limits, request.go says how a request is saved, group.go saves those of many callers

@@ -97,6 +97,8 @@ const (
 	ScheduleRefused httpsafe.Slug = "schedule-refused"
 	// HeaderRefused: a field of the header holds bytes that are not UTF-8.
 	HeaderRefused httpsafe.Slug = "header-refused"
+	// BodyRefused: the body begins with the bytes by which an [outbox.Outbox] knows encrypted content.
+	BodyRefused httpsafe.Slug = "body-refused"
 )
 
 // problems are the texts of these situations. What is wrong with a header takes the place of a detail.
@@ -120,6 +122,10 @@ var problems = map[httpsafe.Slug]httpsafe.Problem{
 	HeaderRefused: {
 		Status: http.StatusBadRequest, Title: "A header cannot be saved",
 		Detail: "A field of the header holds bytes that are not UTF-8. Send it without them.",
+	},
+	BodyRefused: {
+		Status: http.StatusUnprocessableEntity, Title: "The body cannot be saved",
+		Detail: "The body begins with bytes by which this service knows encrypted content.",
 	},
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/httpsafe"
+	"github.com/retrysafe/retrysafe/internal/sealed"
 	"github.com/retrysafe/retrysafe/outbox"
 )
 
@@ -75,6 +76,9 @@ func (in *Inbox) message(a *httpsafe.Accepted) (outbox.Message, error) {
 			return m, refused
 		}
 	}
+	if sealed.Is(m.Body) {
+		return m, problem(BodyRefused)
+	}
 	return m, nil
 }
 
@@ -108,7 +112,7 @@ var errForeign = errors.New("inbox: the message is no request that was accepted"
 // request returns the request that a message holds, with the delivery as its context, and when it was accepted.
 func request(ctx context.Context, m outbox.Delivery) (*http.Request, *httpsafe.Delivery, error) {
 	h := m.Header
-	d := &httpsafe.Delivery{Key: retrysafe.Key{Scope: h[scopeName], ID: h[idName]}}
+	d := &httpsafe.Delivery{Key: retrysafe.Key{Scope: h[scopeName], ID: h[idName]}, Unended: m.Unended}
 	target, err := url.ParseRequestURI(h[targetName])
 	if err != nil || h[methodName] == "" || d.Key.String() != m.Key {
 		return nil, nil, errForeign

@@ -188,11 +188,14 @@ func (b *Outbox) deliveries(rows *sql.Rows, err error) (batch []Delivery, _ erro
 	for rows.Next() {
 		var r row
 		var unended bool
-		if err := rows.Scan(append(r.columns(), &unended)...); err != nil {
+		var late int64
+		if err := rows.Scan(append(r.columns(), &unended, &late)...); err != nil {
 			return nil, err
 		}
 		d := b.delivery(&r, true)
-		d.unended = unended
+		if unended {
+			d.Unended = max(fromMicros(late), 1)
+		}
 		d.Try++ // the try that begins now
 		batch = append(batch, d)
 	}

@@ -83,7 +83,7 @@ func isolate(found []Delivery) []Delivery {
 
 // suspect reports whether the message may have crashed relays. One unfinished try is not enough, because relays are
 // also killed for other reasons.
-func (d Delivery) suspect() bool { return d.unended && d.Try > 2 }
+func (d Delivery) suspect() bool { return d.Unended > 0 && d.Try > 2 }
 
 // ids returns the IDs of the batch as a JSON list.
 func (l leased) ids() string {

@@ -66,7 +66,9 @@ type Delivery struct {
 	// no such message. It is nil, and both are missing, if Encrypted is set and bodies were not asked for.
 	Unreadable error
 
-	unended bool // the previous try did not finish
+	// Unended is how long ago the lease of the previous try ended, if no relay has noted what became of that try: because
+	// it was killed, or because the database failed. Otherwise it is 0. Only a Sink is told.
+	Unended time.Duration
 }
 
 // Errors that Save returns; compare them with errors.Is.

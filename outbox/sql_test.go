@@ -99,6 +99,7 @@ func TestMigrationsStay(t *testing.T) {
 		"sql/postgres/migrations/003_backslashes.sql": "5ed523ba67c6b067",
 		"sql/postgres/migrations/004_paused.sql":      "aafc16307e1d38fe",
 		"sql/postgres/migrations/005_sender.sql":      "d5bd2e0bc55b1128",
+		"sql/postgres/migrations/006_marker.sql":      "d789f876efc01b91",
 		"sql/sqlite/migrations/001_messages.sql":      "c72cda35ac106e8c",
 		"sql/sqlite/migrations/002_paused.sql":        "b14ff4fce82bdb0a",
 		"sql/sqlite/migrations/003_sender.sql":        "1fab032b8a3835f3",

@@ -115,6 +115,7 @@ func (a *authorizer) question(ctx context.Context, r *http.Request) *http.Reques
 		delete(q.Header, name)
 	}
 	setForwarded(&httputil.ProxyRequest{In: r, Out: q}, a.trustForwarded)
+	removeImitations(q.Header, "X-Forwarded-Method", "X-Forwarded-Uri")
 	q.Header.Set("X-Forwarded-Method", r.Method)
 	q.Header.Set("X-Forwarded-Uri", r.URL.RequestURI())
 	if _, ok := q.Header["User-Agent"]; !ok {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/retrysafe/retrysafe"
@@ -54,18 +55,34 @@ func handOver(h http.Header, a *retrysafe.Attempt) {
 	}
 }
 
+// hyphenated returns the name of a field with hyphens between its words. Many servers do not see what stands there:
+// WSGI and CGI read "-" and "_" alike, and PHP reads any byte but a letter or digit as "_".
+func hyphenated(name string) string {
+	return strings.Map(func(c rune) rune {
+		if 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' {
+			return c
+		}
+		return '-'
+	}, name)
+}
+
+// removeImitations removes the fields that such a server could take for one of names, which the proxy sets.
+func removeImitations(h http.Header, names ...string) {
+	for name := range h {
+		plain := hyphenated(name)
+		same := func(n string) bool { return strings.EqualFold(hyphenated(n), plain) }
+		if plain != name && slices.ContainsFunc(names, same) {
+			delete(h, name)
+		}
+	}
+}
+
 // isLeaseHeader reports whether a header or trailer hands a lease over, or says when an inbox has accepted the request.
-// Letter case is ignored, and so is which byte stands between the words: WSGI and CGI read "-" and "_" alike, and PHP reads
-// any byte but a letter or digit as "_".
+// Letter case is ignored, and so is what stands between the words.
 func isLeaseHeader(name string) bool {
 	switch len(name) {
 	case len(httpsafe.LeaseHeader), len(httpsafe.AttemptHeader), len(httpsafe.AcceptedHeader):
-		name = strings.Map(func(c rune) rune {
-			if 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' {
-				return c
-			}
-			return '-'
-		}, name)
+		name = hyphenated(name)
 		return strings.EqualFold(name, httpsafe.LeaseHeader) || strings.EqualFold(name, httpsafe.AttemptHeader) ||
 			strings.EqualFold(name, httpsafe.AcceptedHeader)
 	}

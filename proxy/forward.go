@@ -130,6 +130,7 @@ func sendInOneWrite(p *httputil.ProxyRequest) {
 
 // setForwarded says on whose behalf a request is sent. If trusted, what the request itself says of that is kept.
 func setForwarded(p *httputil.ProxyRequest, trusted bool) {
+	removeImitations(p.Out.Header, "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto")
 	if !trusted {
 		p.SetXForwarded()
 		return
@@ -151,6 +152,7 @@ func setForwarded(p *httputil.ProxyRequest, trusted bool) {
 // asked whether it wants it (Expect).
 func (f *forwarder) describeAttempt(out *http.Request, a *retrysafe.Attempt) {
 	out.Header.Del("Expect")
+	removeImitations(out.Header, f.route.UpstreamKey, f.route.AttemptHeader)
 	if f.route.UpstreamKey != "" {
 		out.Header.Set(f.route.UpstreamKey, a.ChildKey(upstreamOperation))
 	}

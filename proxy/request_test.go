@@ -19,7 +19,7 @@ import (
 func ok(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "ok") }
 
 // Seen to fail with the look at RemoteAddr taken out of setForwarded: an upstream got no X-Forwarded-For from requests that
-// Envoy asks about.
+// Envoy asks about. And with removeImitations taken out of it.
 func TestWhatTheUpstreamGets(t *testing.T) {
 	forwarded := []string{
 		"X-Forwarded-For", "6.6.6.6", "X-Forwarded-Host", "evil", "X-Forwarded-Proto", "gopher",
@@ -59,6 +59,7 @@ func TestWhatTheUpstreamGets(t *testing.T) {
 		{"the chain that Envoy has written", forwarded, fromEnvoy, "X-Forwarded-For", is("6.6.6.6"), false},
 		{"the trusted proxy's protocol", forwarded, trust, "X-Forwarded-Proto", is("gopher"), false},
 		{"the trusted proxy's Forwarded", forwarded, trust, "Forwarded", is("for=6.6.6.6"), false},
+		{"nothing that is read like it", []string{"X_Forwarded_For", "6.6.6.6"}, nil, "X_forwarded_for", is(""), true},
 		{"no named hop-by-hop field", hop, nil, "X-Hop", is(""), true},
 		{"no Keep-Alive", hop, nil, "Keep-Alive", is(""), true},
 		{"no Proxy-Connection", hop, nil, "Proxy-Connection", is(""), true},
@@ -208,6 +209,7 @@ func TestBadPatterns(t *testing.T) {
 	}
 }
 
+// Seen to fail with removeImitations taken out of describeAttempt.
 func TestTheUpstreamLearnsOfTheAttempt(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Retry-After", "1")
@@ -218,7 +220,9 @@ func TestTheUpstreamLearnsOfTheAttempt(t *testing.T) {
 	})
 	derived := retrysafe.Key{ID: "k"}.Child("upstream")
 	for range 2 { // the first is released
-		k.post("/", "", "k")
+		k.send("POST", "/", "", "Idempotency-Key", "k", "Idempotency_Key", "x", "X_Attempt", "9")
+		want(t, "what is read like the key", up.last().Header.Get("Idempotency_key"), "")
+		want(t, "what is read like the attempt", up.last().Header.Get("X_attempt"), "")
 		want(t, "key", up.last().Header.Get("Idempotency-Key"), derived)
 		want(t, "lines", len(up.last().Header["Idempotency-Key"]), 1)
 		want(t, "attempt", up.last().Header.Get("X-Attempt"), "1")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -19,6 +20,44 @@ import (
 
 // deliveryKey is under which the context of a handler has its delivery, which httpsafe hides.
 type deliveryKey struct{}
+
+// All processes are killed during deliveries, and start again when the records of the keys may have expired: a request
+// that has no record then may have been executed, and does not run until a person says so. One that was in hand for a
+// shorter time runs, and one whose record is still there gets its answer.
+//
+// Seen to fail with mayHaveForgotten false: all three were delivered.
+func TestADeliveryOutlivesTheRecordOfItsKey(t *testing.T) {
+	everywhere(t, func(k *kit) {
+		stop := k.run()
+		k.post(`{"id":1}`).want(202)
+		k.settled(1, 0)
+		stop()
+		k.post(`{"id":2}`).want(202)
+		k.post(`{"id":3}`).want(202)
+		for id, hours := range map[int]int64{1: 24, 2: 24, 3: 23} {
+			const kill = "UPDATE inbox SET state = 1, owner = 'killed', tries = 1, due_at = due_at - %d WHERE id = %d"
+			if _, err := k.db.Exec(fmt.Sprintf(kill, hours*time.Hour.Microseconds(), id)); err != nil {
+				k.Fatal(err)
+			}
+		}
+		k.run()
+		k.settled(2, 1)
+		if runs := k.seen(); !slices.Equal(runs, []string{`{"id":1}`, `{"id":3}`}) {
+			k.Errorf("the service has seen %q", runs)
+		}
+		letters, err := k.box.Dead(k.Context(), 0, 1)
+		if err != nil || string(letters[0].Body) != `{"id":2}` || !strings.Contains(letters[0].Error, "was not seen to end") {
+			k.Fatalf("dead letter %+v, %v", letters, err)
+		}
+		if n, err := k.box.Redeliver(k.Context(), letters[0].Key); n != 1 || err != nil {
+			k.Fatal(n, err)
+		}
+		k.settled(3, 0)
+		if n := len(k.seen()); n != 3 {
+			k.Errorf("the service has seen %d requests, want 3", n)
+		}
+	})
+}
 
 // A service is down for an hour, in which requests about a hundred objects come. None is given up, and no try counts.
 // Then they are delivered, those of an object in the order in which they were acknowledged. The rate is printed; with

@@ -119,7 +119,9 @@ func TestProblemsArePublished(t *testing.T) {
 	k := newKit(t, outbox.SQLite)
 	k.build()
 	published := k.http.Rules("POST /hooks", retrysafe.Policy{}).Problems
-	for _, slug := range []httpsafe.Slug{inbox.Full, inbox.CallerFull, inbox.Behind, inbox.ScheduleRefused, inbox.HeaderRefused} {
+	for _, slug := range []httpsafe.Slug{
+		inbox.Full, inbox.CallerFull, inbox.Behind, inbox.ScheduleRefused, inbox.HeaderRefused, inbox.BodyRefused,
+	} {
 		if !slices.ContainsFunc(published, func(p httpsafe.Problem) bool { return p.Slug == slug && p.Detail != "" && p.Status >= 400 }) {
 			t.Errorf("%s is not explained", slug)
 		}

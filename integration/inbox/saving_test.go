@@ -2,6 +2,7 @@ package inbox
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -14,9 +15,11 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/httpsafe"
 	"github.com/retrysafe/retrysafe/internal/sealed"
 	"github.com/retrysafe/retrysafe/outbox"
+	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
 // While the database fails, nothing is acknowledged, and the client is told to retry. Seen to fail with the error of Put
@@ -82,10 +85,18 @@ func TestAClientThatLeaves(t *testing.T) {
 	}
 }
 
-// A request that cannot be saved fails alone, and those that are saved together with it do not. Seen to fail with
+// A request that the database refuses fails alone, and those that are saved together with it do not. Seen to fail with
 // saveHalves ending all with the error.
 func TestOneThatCannotBeSaved(t *testing.T) {
 	everywhere(t, func(k *kit) {
+		refusing := "ALTER TABLE inbox ADD CONSTRAINT readable CHECK (substr(body, 1, 6) <> 'broken')"
+		if strings.HasSuffix(k.Name(), string(outbox.SQLite)) {
+			refusing = "CREATE TRIGGER readable BEFORE INSERT ON inbox WHEN substr(NEW.body, 1, 6) = CAST('broken' AS BLOB) " +
+				"BEGIN SELECT RAISE(ABORT, 'readable'); END"
+		}
+		if _, err := k.db.Exec(refusing); err != nil {
+			k.Fatal(err)
+		}
 		const callers, each = 40, 5
 		k.http.KeySource = nil
 		var all sync.WaitGroup
@@ -95,7 +106,7 @@ func TestOneThatCannotBeSaved(t *testing.T) {
 				for i := range each {
 					body := fmt.Sprint("request ", caller, " ", i)
 					if caller == 7 {
-						body = sealed.Marker + body
+						body = "broken " + body
 					}
 					if k.post(body, fmt.Sprintf("Idempotency-Key: %d-%d", caller, i)).Code == 202 {
 						accepted.Add(1)
@@ -108,6 +119,94 @@ func TestOneThatCannotBeSaved(t *testing.T) {
 			k.Errorf("%d were accepted and %d saved, not %d", accepted.Load(), saved, (callers-1)*each)
 		}
 	})
+}
+
+// A body that begins as an encrypted one does can never be saved, so that no retry is asked for. Seen to fail without
+// BodyRefused: it was 503, each time.
+func TestABodyThatSeemsEncrypted(t *testing.T) {
+	k := newKit(t, outbox.SQLite)
+	k.http.KeySource = nil
+	k.post(sealed.Marker+"body", "Idempotency-Key: 1").wantCode(422, "body-refused")
+}
+
+// While the store fails, deliveries wait, also under FailOpen: what runs without its key runs again if the table cannot
+// note that it was delivered, as when both are in one database. Seen to fail without FailClosed in newConfig.
+func TestDeliveriesWaitForTheStore(t *testing.T) {
+	k := newKit(t, outbox.SQLite)
+	store := &failing{Store: memstore.New(memstore.Options{})}
+	store.left.Store(2)
+	k.store, k.policy.OnStoreError = store, retrysafe.FailOpen
+	k.handler = func(_ http.ResponseWriter, r *http.Request) {
+		if a, ok := retrysafe.AttemptFrom(r.Context()); !ok || !a.Protected() {
+			t.Error("the handler runs without the key")
+		}
+	}
+	k.post(`{"id":1}`).want(202)
+	k.run()
+	k.settled(1, 0)
+	if runs := k.seen(); len(runs) != 1 {
+		t.Errorf("the service has seen %q", runs)
+	}
+}
+
+// failing is a store whose first claims fail.
+type failing struct {
+	retrysafe.Store
+	left atomic.Int64
+}
+
+func (f *failing) Claim(ctx context.Context, p retrysafe.ClaimParams) (retrysafe.Claim, error) {
+	if f.left.Add(-1) >= 0 {
+		return retrysafe.Claim{}, errors.New("away")
+	}
+	return f.Store.Claim(ctx, p)
+}
+
+// A request that is delivered again after its key has ended is done, although there is no memory for the answer. Seen
+// to fail with the status of what was written in judge: it was a dead letter, "the answer was 503".
+func TestDoneWithoutMemoryForTheAnswer(t *testing.T) {
+	k := newKit(t, outbox.SQLite)
+	var isFull atomic.Bool
+	k.http.MemoryFunc = func(_ context.Context, n int) *httpsafe.Problem {
+		if n > 0 && isFull.Load() {
+			return &httpsafe.Problem{Status: http.StatusServiceUnavailable, Slug: "overloaded"}
+		}
+		return nil
+	}
+	k.handler = func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusCreated)
+		w.Write(make([]byte, 100<<10))
+	}
+	k.post(`{"id":1}`).want(202)
+	k.run()
+	k.settled(1, 0)
+	isFull.Store(true)
+	if _, err := k.db.Exec("UPDATE inbox SET state = 1, error = 'again'"); err != nil {
+		t.Fatal(err)
+	}
+	k.settled(1, 0)
+	if runs := k.seen(); len(runs) != 1 {
+		t.Errorf("the service has seen %q", runs)
+	}
+}
+
+// A key that another operation has used, when fingerprints were made in another way, is not that of the request in the
+// inbox. Seen to fail without SituationMismatch in replay: the request counted as delivered, and had not run.
+func TestTheKeyOfAnotherOperation(t *testing.T) {
+	k := newKit(t, outbox.SQLite)
+	k.http.KeySource = nil
+	k.build()
+	before := httpsafe.Middleware(k.guard, scope, httpsafe.Options{FingerprintVersion: "before"})(k.service())
+	r := httptest.NewRequest(http.MethodPost, "/other", strings.NewReader("another"))
+	r.Header.Set("Idempotency-Key", "1")
+	before.ServeHTTP(httptest.NewRecorder(), r)
+	k.post("body", "Idempotency-Key: 1").want(202)
+	k.run()
+	k.settled(0, 1)
+	letters, err := k.box.PeekDead(k.Context(), 0, 1)
+	if err != nil || !strings.Contains(letters[0].Error, "mismatch") || len(k.seen()) != 1 {
+		t.Errorf("dead letter %+v, %v; the service has seen %q", letters, err, k.seen())
+	}
 }
 
 // Requests about several keys, which two inboxes accept at once and in groups, are saved once each, and the others of each

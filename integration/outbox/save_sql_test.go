@@ -184,7 +184,7 @@ func TestSaveThroughSQLNeedsATransaction(t *testing.T) {
 }
 
 // What cannot be saved is refused with RS006, and the text does not show the key. Seen to fail with each condition of
-// 002_save.sql taken out.
+// 002_save.sql and 006_marker.sql taken out.
 func TestArgumentsOfSaveThroughSQL(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, outbox.PostgreSQL)
@@ -192,6 +192,7 @@ func TestArgumentsOfSaveThroughSQL(t *testing.T) {
 		"outbox_save(NULL, 'secret', 'b')":                                 "topic must not be NULL",
 		"outbox_save('t', 'secret', NULL::text)":                           "payload must not be NULL",
 		"outbox_save('t', 'secret', NULL::jsonb)":                          "payload must not be NULL",
+		"outbox_save('t', 'secret', '\\xf572657472797361666501'::bytea)":   "payload begins",
 		"outbox_save('t', 'secret key', 'b')":                              "key must",
 		"outbox_save('t', 'secret' || chr(10), 'b')":                       "key must",
 		"outbox_save('t', 'secreté', 'b')":                                 "key must",

@@ -2,7 +2,8 @@
 -- leaving out those that another relay is taking, and of each aggregate all but the first message that is not sent.
 -- The inner SELECTs lock nothing. The outer one locks only what it returns: it walks through the list in its order, by
 -- the primary key, and stops at the limit; ORDER BY would make it lock the whole list.
-SELECT m.id, m.`key`, m.topic, m.aggregate, m.header, m.body, m.tries, {{clock}} - m.saved_at, m.owner <> ''
+SELECT m.id, m.`key`, m.topic, m.aggregate, m.header, m.body, m.tries, {{clock}} - m.saved_at, m.owner <> '',
+	{{clock}} - m.due_at
 FROM (
 	SELECT f.id
 	FROM (

@@ -1,6 +1,7 @@
 -- Returns the due messages among those with these IDs and those without an aggregate, without those that another relay
 -- is taking. As due.sql, it locks only what it returns.
-SELECT m.id, m.`key`, m.topic, m.aggregate, m.header, m.body, m.tries, {{clock}} - m.saved_at, m.owner <> ''
+SELECT m.id, m.`key`, m.topic, m.aggregate, m.header, m.body, m.tries, {{clock}} - m.saved_at, m.owner <> '',
+	{{clock}} - m.due_at
 FROM (
 	SELECT f.id
 	FROM (

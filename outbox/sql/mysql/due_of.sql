@@ -1,5 +1,6 @@
 -- As due.sql, of the sender ?4 alone, by the index of senders.
-SELECT m.id, m.`key`, m.topic, m.aggregate, m.header, m.body, m.tries, {{clock}} - m.saved_at, m.owner <> ''
+SELECT m.id, m.`key`, m.topic, m.aggregate, m.header, m.body, m.tries, {{clock}} - m.saved_at, m.owner <> '',
+	{{clock}} - m.due_at
 FROM (
 	SELECT f.id
 	FROM (

@@ -3,7 +3,8 @@
 -- plan only, even to a planner without statistics about the table.
 -- More rows are chosen than taken, however small the batch is, because other relays may have locked some of them.
 -- They are joined by the primary key, because "state < 2" matches no other index.
-SELECT m.id, m.key, m.topic, m.aggregate, m.header, m.body, m.tries, {{clock}} - m.saved_at, m.owner <> ''
+SELECT m.id, m.key, m.topic, m.aggregate, m.header, m.body, m.tries, {{clock}} - m.saved_at, m.owner <> '',
+	{{clock}} - m.due_at
 FROM {{messages}} AS m
 WHERE m.id = ANY (ARRAY(
 		SELECT f.id

@@ -1,6 +1,7 @@
 -- Returns the due messages among those with these IDs and those without an aggregate, without those that another relay
 -- is taking.
-SELECT m.id, m.key, m.topic, m.aggregate, m.header, m.body, m.tries, {{clock}} - m.saved_at, m.owner <> ''
+SELECT m.id, m.key, m.topic, m.aggregate, m.header, m.body, m.tries, {{clock}} - m.saved_at, m.owner <> '',
+	{{clock}} - m.due_at
 FROM {{messages}} AS m
 WHERE m.id = ANY (ARRAY(
 		SELECT value::bigint FROM jsonb_array_elements_text($1::text::jsonb)

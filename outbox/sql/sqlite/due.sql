@@ -1,7 +1,8 @@
 -- Returns up to ?2 of the thousand messages that have been due for longest, without those that another relay is
 -- taking, and of each aggregate only the first message that is not sent. ">=" in the subquery finds it, and leaves one
 -- plan only, even to a planner without statistics about the table.
-SELECT m.id, m.key, m.topic, m.aggregate, m.header, m.body, m.tries, {{clock}} - m.saved_at, m.owner <> x''
+SELECT m.id, m.key, m.topic, m.aggregate, m.header, m.body, m.tries, {{clock}} - m.saved_at, m.owner <> x'',
+	{{clock}} - m.due_at
 FROM {{messages}} AS m
 WHERE m.id IN (
 		SELECT f.id

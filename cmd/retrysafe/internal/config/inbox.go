@@ -78,6 +78,11 @@ func (t Route) checkInbox(r *yamlfile.Reader, pattern string) {
 		r.FaultAt(at, fmt.Sprintf("a pattern of %d bytes is too long for a route with an inbox", len(pattern)),
 			fmt.Sprintf("write one of at most %d bytes", outbox.MaxNameBytes))
 	}
+	ahead, longest := t.Deliver.MaxSchedule, cmp.Or(t.Deliver.For.Value, 72*time.Hour) // its default comes later
+	if ahead.Value >= longest {
+		r.FaultAt(cmp.Or(ahead.At, t.Deliver.For.At), fmt.Sprintf("a request that is delivered after %v is older than %v "+
+			"(for), so that the first try that fails is its last", ahead.Value, longest), "make for longer than max_schedule")
+	}
 	if first, longest := t.Deliver.FirstDelay, t.Deliver.MaxDelay; first.Value > longest.Value && longest.Value > 0 {
 		r.FaultAt(cmp.Or(first.At, longest.At), fmt.Sprintf("the first delay of %v is longer than the longest, %v", first.Value,
 			longest.Value), "make first_delay at most as long as max_delay")

@@ -54,6 +54,10 @@ func TestWhatIsRefused(t *testing.T) {
 			"status 400 does not say that the request was accepted",
 		},
 		{
+			"requests that are too old when their time comes",
+			"routes:\n  POST /x: {accept: inbox, deliver: {max_schedule: 72h}}\n", 2, 52, "make for longer",
+		},
+		{
 			"a body where there is none", "routes:\n  POST /x: {accept: inbox, answer: {status: 204, body: ok}}\n", 2, 45,
 			"an answer with status 204 has no body",
 		},

@@ -125,7 +125,8 @@ type Route struct {
 	// is answered: see [asking a service](#asking-a-service-what-happened). It takes the place of `abandoned`, and needs
 	// `reconcile_secret`. Default: none.
 	Reconcile Setting[*url.URL] `yaml:"reconcile" form:"reconcile"`
-	// StoreError is what happens while the store fails: `closed` answers 503; `open` sends the request unprotected.
+	// StoreError is what happens while the store fails: `closed` answers 503; `open` sends the request unprotected, but
+	// for those of `accept: inbox`, which wait.
 	StoreError Setting[retrysafe.StoreErrorPolicy] `yaml:"store_error" form:"closed|open" sets:"Policy.OnStoreError"`
 	// Ambiguous is the effect of an answer that does not say whether the operation ran: 500, and 502, 503, 504 and 408,
 	// which gateways also send. The default is `unknown` with `abandoned: rerun`, and `release` with `complete: upstream`.

@@ -111,16 +111,13 @@ func fitness(k jwkset.JWK) error {
 }
 
 // find returns the key with that ID. If there is none it fetches the set, at most once in pauseBetween; concurrent
-// callers wait for the same fetch.
+// callers wait for the same fetch. The end of their contexts does not count, because it comes also when a client has
+// only closed its sending half and still reads.
 func (s *keySet) find(ctx context.Context, id string) (jwkset.JWK, error) {
 	k, err := s.read(ctx, id)
 	if errors.Is(err, jwkset.ErrKeyNotFound) {
 		s.seldom.Do(s.startFetch)
-		select {
-		case <-*s.refetch.Load():
-		case <-ctx.Done():
-			return k, ctx.Err()
-		}
+		<-*s.refetch.Load() // within fetchTimeout
 		k, err = s.read(ctx, id)
 	}
 	return k, err

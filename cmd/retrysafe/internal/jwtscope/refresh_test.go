@@ -2,6 +2,7 @@ package jwtscope
 
 import (
 	"context"
+	"net/http/httptest"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -39,6 +40,23 @@ func TestKeysAreFetchedAnewWhenNeeded(t *testing.T) {
 		want(t, "fetched", i.fetched.Load(), 3)
 		if _, err := ask(f, old); err == nil {
 			t.Error("a withdrawn key is accepted")
+		}
+	})
+}
+
+// The context of a request ends also when its client has only closed its sending half. Seen to fail with find returning
+// then: 401 for a good token.
+func TestAHalfClosedClientGetsTheNewKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i := newIssuer(t)
+		f := i.scope(Options{})
+		i.serve(i.jwk("new", &i.another.PublicKey))
+		ctx, leave := context.WithCancel(t.Context())
+		leave()
+		r := httptest.NewRequestWithContext(ctx, "POST", "/", nil)
+		r.Header.Set("Authorization", "Bearer "+sign(t, jwt.SigningMethodRS256, "new", i.another, i.claims(nil)))
+		if _, err := f(r); err != nil {
+			t.Error(err)
 		}
 	})
 }

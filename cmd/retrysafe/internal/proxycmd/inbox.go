@@ -130,17 +130,20 @@ func (b *inboxes) deliver(all map[string]*inbox.Inbox, h http.Handler) {
 	}
 }
 
-// end lets the deliveries that are under way end, and takes no more.
+// end takes no more requests, and lets the deliveries that are under way end.
 func (b *inboxes) end() {
-	if b == nil {
-		return
+	if b != nil {
+		b.takeNoMore()
+		b.running.Wait()
 	}
+}
+
+func (b *inboxes) takeNoMore() {
 	b.mu.Lock()
+	defer b.mu.Unlock()
 	if b.ended = true; b.stop != nil {
 		b.stop()
 	}
-	b.mu.Unlock()
-	b.running.Wait()
 }
 
 // warnLeftOver logs the routes that are gone, and whose requests wait.
@@ -164,10 +167,10 @@ func (b *inboxes) warnLeftOver(all map[string]*inbox.Inbox) {
 	}
 }
 
-// close ends everything.
+// close ends everything at once. A shutdown has waited for the deliveries, for as long as grace admits.
 func (b *inboxes) close() {
 	if b != nil {
-		b.end()
+		b.takeNoMore()
 		b.db.Close()
 	}
 }
