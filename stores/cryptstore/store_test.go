@@ -375,6 +375,56 @@ func TestAKeyWithAnUnreadableStepIsResolved(t *testing.T) {
 	}
 }
 
+// During a move of encrypted stores a key that has ended in one of them alone is purged and reopened without the keys.
+//
+// Seen to fail with StateOnly left out of endLike, and with inspect for states in copies.
+func TestAKeyIsPurgedInBothStoresWithoutTheKeys(t *testing.T) {
+	a, b := memstore.New(memstore.Options{}), memstore.New(memstore.Options{})
+	open := func() retrysafe.Store { // each time with other keys
+		s, err := shardstore.New([]shardstore.Shard{{Name: "a", Store: encrypt(t, a)}}, shardstore.Options{
+			Move: &shardstore.Move{To: []shardstore.Shard{{Name: "b", Store: encrypt(t, b)}}, Stage: shardstore.OldDecides},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	for _, verb := range []string{"purge", "reopen"} {
+		s, p := open(), params(verb)
+		d := p.Key.Digest()
+		c, err := s.Claim(t.Context(), p)
+		if err == nil {
+			err = errors.Join(s.Checkpoint(t.Context(), c.Lease, retrysafe.StepResult{Name: "charge", Data: []byte(secret)}),
+				a.Complete(t.Context(), c.Lease, retrysafe.Result{Body: []byte("x")}, retrysafe.Retention{}))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		lagging, err := b.Inspect(t.Context(), d)
+		if err == nil {
+			err = b.EndLease(t.Context(), d, lagging[0].Fence)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		lost := retrysafe.New(open(), retrysafe.Options{})
+		if verb == "purge" {
+			_, err = lost.Purge(t.Context(), d, retrysafe.Purge{Reason: "the key is lost"})
+		} else {
+			_, err = lost.Reopen(t.Context(), d, retrysafe.Reopening{Reason: "the key is lost"})
+		}
+		if err != nil {
+			t.Errorf("%s: %v", verb, err)
+		}
+		for name, inner := range map[string]*memstore.Store{"a": a, "b": b} {
+			found, err := inner.Inspect(t.Context(), d)
+			if err != nil || len(found[0].Result.Body)+len(found[0].WithoutTrail().Steps) > 0 {
+				t.Errorf("%s: store %s has %+v, %v", verb, name, found, err)
+			}
+		}
+	}
+}
+
 // A key whose steps cannot be read is given back although the caller has left meanwhile: otherwise it would be in
 // flight for a lease, and then abandoned. Seen to fail without WithoutCancel in giveBack.
 func TestAKeyIsGivenBackAfterTheCallerHasLeft(t *testing.T) {

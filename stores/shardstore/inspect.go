@@ -112,7 +112,7 @@ func nothingEnded(err error) bool {
 // purgeLike ends a key's unfinished record in one shard as it has ended in another one, where it is purged, and purges
 // it.
 func (s *Store) purgeLike(ctx context.Context, d retrysafe.Digest, ended, of *shard, step retrysafe.StepResult) error {
-	known, err := ended.states(ctx, d)
+	known, err := ended.inspect(ctx, d)
 	if err != nil || len(known) == 0 {
 		return err
 	}
@@ -150,6 +150,7 @@ func (s *Store) endLike(ctx context.Context, of *shard, r, after retrysafe.Recor
 	keep := retrysafe.Retention{Replay: 1, Key: max(1, after.KeyLeft), Audit: max(1, after.AuditLeft)}
 	got, err := s.claimIn(ctx, of, retrysafe.ClaimParams{
 		Key: r.Key, Fingerprint: r.Fingerprint, Owner: retrysafe.NewOwner(), Lease: time.Minute, Keep: keep, TakeOver: true,
+		StateOnly: true,
 	})
 	switch {
 	case err != nil:

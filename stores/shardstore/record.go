@@ -71,6 +71,7 @@ func briefly() retrysafe.Retention { return retrysafe.Retention{Replay: 1, Key: 
 func (s *Store) wipe(ctx context.Context, of *shard, r retrysafe.Record, o retrysafe.Owner) error {
 	p := retrysafe.ClaimParams{
 		Key: r.Key, Fingerprint: r.Fingerprint, Owner: o, Lease: time.Minute, Keep: briefly(), TakeOver: true,
+		StateOnly: true,
 	}
 	got, err := s.claimIn(ctx, of, p)
 	if err != nil || got.Verdict != retrysafe.Acquired {
