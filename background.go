@@ -246,6 +246,7 @@ func (e *engine) dropUndos() {
 func (g *Guard) undo(p ClaimParams) error {
 	call := g.callContext(context.Background())
 	defer call.End(nil)
+	p.StateOnly = true
 	c, err := g.store.Claim(call, p)
 	if err == nil && c.Verdict == Acquired {
 		if err = g.restore(call, p, c); err == nil {

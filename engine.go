@@ -41,8 +41,8 @@ func newEngine(s Store, o Options) *engine {
 	if o.Observer != nil {
 		e.observers = observers{o.Observer}
 	}
-	e.watcher, _ = s.(Watcher)
-	e.sweeps.sweeper, _ = s.(Sweeper)
+	e.watcher, _ = As[Watcher](s)
+	e.sweeps.sweeper, _ = As[Sweeper](s)
 	e.sightings.keeper, _ = As[SightingKeeper](s)
 	return e
 }

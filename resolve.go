@@ -212,7 +212,7 @@ func notAbandoned(known Record) error {
 func (g *Guard) resolve(ctx context.Context, known Record, r Resolution) (Record, error) {
 	keep := r.Retention.or(g.policy.Retention).WithDefaults().atLeast(known)
 	q := g.claimRequest(Request{Key: known.Key, Fingerprint: known.Fingerprint})
-	q.Keep = keep
+	q.Keep, q.StateOnly = keep, true
 	c, err := g.claim(ctx, &q)
 	defer func() {
 		if q.doubted { // a claim that arrives late would take a key that was released

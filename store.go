@@ -144,8 +144,7 @@ func As[T any](s any) (t T, ok bool) {
 	}
 }
 
-// ClaimParams are the arguments of [Store.Claim]. All fields but TakeOver, Tags and Again are required; Fingerprint may be
-// empty.
+// ClaimParams are the arguments of [Store.Claim]. Key, Owner, Lease and Keep are required; Fingerprint may be empty.
 type ClaimParams struct {
 	Key Key
 	// Fingerprint of the request. Stores compare it byte for byte.
@@ -168,6 +167,9 @@ type ClaimParams struct {
 	// Again is a hint: this Owner has claimed the key before, so that most likely there is a record. A store may look for
 	// it before it tries to make one. The answer is the same with a hint that is wrong.
 	Again bool
+	// StateOnly says that the caller decides about the key and reads no content. A store that decrypts content leaves out
+	// what it cannot decrypt then, instead of an error: steps of the work, and the answer. Other stores ignore it.
+	StateOnly bool
 }
 
 // Claim is the store's answer to [ClaimParams].
@@ -327,7 +329,7 @@ type Walker interface {
 // Walk calls visit for each record that in lists, until visit returns an error, which Walk returns: in one pass if in
 // is a [Walker], and page by page otherwise.
 func Walk(ctx context.Context, in Inspector, visit func(Record) error) error {
-	if w, ok := in.(Walker); ok {
+	if w, ok := As[Walker](in); ok {
 		return w.Walk(ctx, visit)
 	}
 	for p := (ListParams{Limit: 1000}); ; {

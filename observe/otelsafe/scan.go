@@ -14,7 +14,7 @@ import (
 
 // scansFully reports whether counting the records of a store means reading all of them.
 func scansFully(s any) bool {
-	scanner, ok := s.(retrysafe.FullScanner)
+	scanner, ok := retrysafe.As[retrysafe.FullScanner](s)
 	return ok && scanner.ScansFully()
 }
 

@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/testing/abilities"
 	"github.com/retrysafe/retrysafe/observe/otelsafe"
 	"github.com/retrysafe/retrysafe/stores/memstore"
+	"github.com/retrysafe/retrysafe/stores/shardstore"
 	"github.com/retrysafe/retrysafe/stores/storetest"
 )
 
@@ -90,13 +92,32 @@ func TestInstrumentPassesOnWhatTheStoreCan(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, want := abilities(measured), abilities(base); got != want {
+		if got, want := can(measured), can(base); got != want {
 			t.Errorf("got a store that %s, want one that %s", got, want)
 		}
 	}
 }
 
-func abilities(s retrysafe.Store) string {
+// What is not measured is found in the store that is. Seen to fail with a type assertion for As in retrysafe.Walk.
+func TestInstrumentHidesNoAbility(t *testing.T) {
+	measured := func(inner retrysafe.Store) retrysafe.Store {
+		s, err := otelsafe.Instrument(inner, otelsafe.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	abilities.Check(t, measured)
+	abilities.Check(t, func(inner retrysafe.Store) retrysafe.Store {
+		s, err := shardstore.New([]shardstore.Shard{{Name: "a", Store: measured(inner)}}, shardstore.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	})
+}
+
+func can(s retrysafe.Store) string {
 	_, sweeps := s.(retrysafe.Sweeper)
 	_, watches := s.(retrysafe.Watcher)
 	_, inspects := s.(retrysafe.Inspector)

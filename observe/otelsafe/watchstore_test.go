@@ -406,13 +406,27 @@ type sized struct {
 func (sized) Size(context.Context) (entries, bytes int64, err error) { return 7, 700, nil }
 
 // A store inside of another one is asked for its size and for the ages of its pending records. Seen to fail with As taken
-// out of watchScanner and of pendingAges.
+// out of watchScanner, of pendingAges and of scansFully.
 func TestAStoreInsideOfAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := sized{Store: memstore.New(memstore.Options{})}
 		m, stop := watch(t, wrapper{inner, scanner(true), inner}, otelsafe.WatchOptions{})
 		if got := m.series(); got["retrysafe.store.entries"] != 7 || got["retrysafe.store.size"] != 700 {
 			t.Errorf("a store that scans fully: got %v", got)
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		measured, err := otelsafe.Instrument(struct {
+			sized
+			scanner
+		}{inner, true}, otelsafe.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, stop = watch(t, measured.(retrysafe.Inspector), otelsafe.WatchOptions{})
+		if got := m.series(); got["retrysafe.store.entries"] != 7 {
+			t.Errorf("a measured store that scans fully: got %v", got)
 		}
 		if err := stop(); err != nil {
 			t.Error(err)

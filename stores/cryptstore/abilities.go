@@ -10,9 +10,9 @@ import (
 
 // as returns s with the methods that its inner store has beyond those of every Store.
 func (s *Store) as() retrysafe.Store {
-	sweeper, sweeps := s.inner.(retrysafe.Sweeper)
-	watcher, watches := s.inner.(retrysafe.Watcher)
-	inspector, inspects := s.inner.(retrysafe.Inspector)
+	sweeper, sweeps := retrysafe.As[retrysafe.Sweeper](s.inner)
+	watcher, watches := retrysafe.As[retrysafe.Watcher](s.inner)
+	inspector, inspects := retrysafe.As[retrysafe.Inspector](s.inner)
 	in := &inspected{s, inspector}
 	switch {
 	case sweeps && watches && inspects:
@@ -97,7 +97,7 @@ func (s *inspected) Stats(ctx context.Context) (retrysafe.Stats, error) {
 
 // ScansFully implements [retrysafe.FullScanner].
 func (s *inspected) ScansFully() bool {
-	scanner, ok := s.inner.(retrysafe.FullScanner)
+	scanner, ok := retrysafe.As[retrysafe.FullScanner](s.inner)
 	return ok && scanner.ScansFully()
 }
 
@@ -108,7 +108,7 @@ func (s *inspected) Walk(ctx context.Context, visit func(retrysafe.Record) error
 
 // Purge implements [retrysafe.Purger]. It needs no key: the step, which is one of the trail, stays as it is.
 func (s *inspected) Purge(ctx context.Context, d retrysafe.Digest, step retrysafe.StepResult) error {
-	purger, ok := s.inner.(retrysafe.Purger)
+	purger, ok := retrysafe.As[retrysafe.Purger](s.inner)
 	if !ok {
 		return fmt.Errorf("purge %s: the encrypted store, a %T, is not a retrysafe.Purger: %w", d, s.inner,
 			errors.ErrUnsupported)
@@ -118,7 +118,7 @@ func (s *inspected) Purge(ctx context.Context, d retrysafe.Digest, step retrysaf
 
 // Risks implements [retrysafe.RiskReporter]. A store that reports no risks has none that are known.
 func (s *inspected) Risks(ctx context.Context) ([]retrysafe.Risk, error) {
-	reporter, ok := s.inner.(retrysafe.RiskReporter)
+	reporter, ok := retrysafe.As[retrysafe.RiskReporter](s.inner)
 	if !ok {
 		return nil, nil
 	}

@@ -6,12 +6,14 @@ import (
 	"testing"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/testing/abilities"
 	"github.com/retrysafe/retrysafe/stores/cryptstore"
 	"github.com/retrysafe/retrysafe/stores/memstore"
+	"github.com/retrysafe/retrysafe/stores/shardstore"
 )
 
-// abilities says what a store can do beyond the contract of every store.
-func abilities(s retrysafe.Store) string {
+// can says what a store can do beyond the contract of every store.
+func can(s retrysafe.Store) string {
 	_, sweeps := s.(retrysafe.Sweeper)
 	_, watches := s.(retrysafe.Watcher)
 	_, inspects := s.(retrysafe.Inspector)
@@ -64,12 +66,44 @@ func TestTheStoreCanWhatItsInnerStoreCan(t *testing.T) {
 		}{s, sw, wa, in},
 	} {
 		outer := encrypt(t, inner)
-		if got, want := abilities(outer), abilities(inner); got != want {
+		if got, want := can(outer), can(inner); got != want {
 			t.Errorf("got a store that %s, want one that %s", got, want)
 		}
 		if _, seals := outer.(retrysafe.Sealer); !seals || outer.(interface{ Unwrap() retrysafe.Store }).Unwrap() != inner {
-			t.Errorf("a store that %s is hidden, or does not seal", abilities(inner))
+			t.Errorf("a store that %s is hidden, or does not seal", can(inner))
 		}
+	}
+}
+
+// No optional interface of the inner store is hidden, whatever is around what. Seen to fail with a type assertion of
+// s.inner for As in the Purge of inspected and in its ScansFully, and with type assertions of a shard's Store for As in
+// Find, endLease and sweep of shardstore.
+func TestNoAbilityIsHidden(t *testing.T) {
+	sharded := func(t *testing.T, inner retrysafe.Store) retrysafe.Store {
+		s, err := shardstore.New([]shardstore.Shard{{Name: "a", Store: inner}}, shardstore.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	for name, wrap := range map[string]func(t *testing.T, inner retrysafe.Store) retrysafe.Store{
+		"encrypted": func(t *testing.T, inner retrysafe.Store) retrysafe.Store { return encrypt(t, inner) },
+		"encrypted wrapper": func(t *testing.T, inner retrysafe.Store) retrysafe.Store {
+			return encrypt(t, abilities.Wrapper{Store: inner})
+		},
+		"encrypted shards": func(t *testing.T, inner retrysafe.Store) retrysafe.Store {
+			return encrypt(t, sharded(t, inner))
+		},
+		"encryption in shards": func(t *testing.T, inner retrysafe.Store) retrysafe.Store {
+			return sharded(t, encrypt(t, inner))
+		},
+		"wrapper in shards": func(t *testing.T, inner retrysafe.Store) retrysafe.Store {
+			return sharded(t, abilities.Wrapper{Store: inner})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			abilities.Check(t, func(inner retrysafe.Store) retrysafe.Store { return wrap(t, inner) })
+		})
 	}
 }
 

@@ -45,6 +45,12 @@ func TestContractAroundMemory(t *testing.T) {
 	})
 }
 
+func TestFullStoreServesWhatItHasAccepted(t *testing.T) {
+	storetest.RunFull(t, storetest.Harness{Open: func(t *testing.T) retrysafe.Store {
+		return encrypt(t, memstore.New(memstore.Options{MaxKeys: 5}))
+	}}, nil)
+}
+
 // file is an encrypted store in a file, what it takes to open the file again, and the time that has passed in it.
 type file struct {
 	path   string

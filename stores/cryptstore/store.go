@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tink-crypto/tink-go/v2/tink"
@@ -46,8 +47,8 @@ var (
 )
 
 // New returns a *Store over inner that encrypts with keys, with the methods of Sweeper, Watcher and Inspector that
-// inner has. An Inspector comes with those of FullScanner, Walker, RiskReporter and Purger; Purge returns
-// errors.ErrUnsupported if inner is no Purger.
+// [retrysafe.As] finds in inner. An Inspector comes with those of FullScanner, Walker, RiskReporter and Purger; Purge
+// returns errors.ErrUnsupported if inner has no Purger. As finds the rest, such as a Finder, in inner.
 //
 // It panics if inner or keys is nil, or if Options.Plaintext is none of the three, because these are mistakes in the
 // program.
@@ -65,7 +66,8 @@ func New(inner retrysafe.Store, keys tink.AEAD, o Options) retrysafe.Store {
 func (s *Store) Unwrap() retrysafe.Store { return s.inner }
 
 // Claim implements [retrysafe.Store]. If the content of the record cannot be decrypted, it returns an error that wraps
-// [retrysafe.ErrUnreadable]; a key that it has acquired by then is given back with its steps.
+// [retrysafe.ErrUnreadable], unless the claim is StateOnly; a key that it has acquired by then is given back with its
+// steps.
 func (s *Store) Claim(ctx context.Context, p retrysafe.ClaimParams) (retrysafe.Claim, error) {
 	c, err := s.inner.Claim(ctx, p)
 	if err != nil {
@@ -77,15 +79,24 @@ func (s *Store) Claim(ctx context.Context, p retrysafe.ClaimParams) (retrysafe.C
 	if err = s.open(&c.Record); err == nil {
 		return c, nil
 	}
+	if p.StateOnly {
+		c.Record.Steps = slices.DeleteFunc(c.Record.Steps, func(step retrysafe.StepResult) bool { return !isTrail(step) })
+		return c, nil
+	}
 	if c.Verdict == retrysafe.Acquired {
 		err = errors.Join(err, s.giveBack(ctx, p, c.Lease))
 	}
 	return retrysafe.Claim{}, fmt.Errorf("claim %s: %w", p.Key, err)
 }
 
-// giveBack leaves a key that was acquired as it was: abandoned after a take-over, and released otherwise, because a
-// record with steps is either. The Guard does not, since it takes an unreadable record for one that it cannot claim.
+// giveBack leaves a key that was acquired as it was, whether or not the caller still waits: abandoned after a
+// take-over, and released otherwise, because a record with steps is either. A key that its attempt has released just
+// before the take-over is abandoned too: which of the two it was is not known, and nothing runs again that may have
+// run. The Guard does not give the key back, since it takes an unreadable record for one that it cannot claim.
 func (s *Store) giveBack(ctx context.Context, p retrysafe.ClaimParams, l retrysafe.Lease) error {
+	const patience = time.Second
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer stop()
 	if p.TakeOver {
 		return s.inner.Extend(ctx, l, 0)
 	}

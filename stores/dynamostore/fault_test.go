@@ -338,11 +338,38 @@ func TestManySteps(t *testing.T) {
 	}
 }
 
-// A record whose item is full of steps can still be completed, with an answer too. Seen to fail without room.
+// A record whose item is full of steps can still be completed, with an answer too, and a person can decide about it, with
+// the longest reason. Seen to fail without room, and with all of it kept free by the steps of the trail.
 func TestFullItem(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
-	l := take(t, s, "k")
+	answer := retrysafe.Result{Body: make([]byte, maxInlineResult)}
+	if err := s.Complete(t.Context(), fullItem(t, s, "k"), answer, retrysafe.Retention{}); err != nil {
+		t.Errorf("Complete: %v", err)
+	}
+	guard := retrysafe.New(s, retrysafe.Options{})
+	for _, action := range []retrysafe.ResolveAction{retrysafe.ResolveRelease, retrysafe.ResolveComplete} {
+		l := fullItem(t, s, string(action))
+		if err := s.Extend(t.Context(), l, 0); err != nil {
+			t.Fatal(err)
+		}
+		r := retrysafe.Resolution{
+			Action: action, By: strings.Repeat("b", retrysafe.MaxByBytes),
+			Reason: strings.Repeat("r", retrysafe.MaxReasonBytes),
+		}
+		if action == retrysafe.ResolveComplete {
+			r.Result = answer
+		}
+		if known, err := guard.Resolve(t.Context(), l.Key.Digest(), r); err != nil || len(known.Trail()) != 1 {
+			t.Errorf("%s: %d entries, %v", action, len(known.Trail()), err)
+		}
+	}
+}
+
+// fullItem claims a key and saves steps until none fits into its item any more.
+func fullItem(t *testing.T, s *Store, id string) retrysafe.Lease {
+	t.Helper()
+	l := take(t, s, id)
 	for n, size := range []int{190_000, 9_000, 500, 40, 1} { // each name is in the item twice
 		for i := range 50 {
 			name := strings.Repeat(string(rune('a'+n)), size) + fmt.Sprintf("%02d", i)
@@ -355,10 +382,7 @@ func TestFullItem(t *testing.T) {
 			}
 		}
 	}
-	answer := retrysafe.Result{Body: make([]byte, maxInlineResult)}
-	if err := s.Complete(t.Context(), l, answer, retrysafe.Retention{}); err != nil {
-		t.Errorf("Complete: %v", err)
-	}
+	return l
 }
 
 // pausing is a client that calls a function once, when it has read a record.

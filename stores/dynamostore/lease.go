@@ -72,6 +72,10 @@ func (s *Store) underLease(ctx context.Context, verb string, l retrysafe.Lease,
 func (s *Store) Checkpoint(ctx context.Context, l retrysafe.Lease, step retrysafe.StepResult) error {
 	saved := savedStep{StepResult: step}
 	split := len(step.Data) > maxInlineStep
+	left := room[:]
+	if isTrail(saved) {
+		left = room[:endRoom]
+	}
 	return s.underLease(ctx, "checkpoint", l, func(now storekit.Instant) (bool, error) {
 		if split && saved.parts == nil {
 			if err := s.split(ctx, l, &saved, now); err != nil {
@@ -83,7 +87,7 @@ func (s *Store) Checkpoint(ctx context.Context, l retrysafe.Lease, step retrysaf
 			condition: underLease + " AND (attribute_not_exists(sn) OR NOT contains(sn, :name))",
 			values: held(l, now, item{
 				":none": encodeSteps(nil), ":steps": encodeSteps([]savedStep{saved}), ":one": number(1),
-				":names": stepNames([]savedStep{saved}), ":name": bytesOf(stepName(step.Name)), ":room": bytesOf(room[:]),
+				":names": stepNames([]savedStep{saved}), ":name": bytesOf(stepName(step.Name)), ":room": bytesOf(left),
 			}),
 		})
 		switch {
@@ -101,9 +105,12 @@ func (s *Store) Checkpoint(ctx context.Context, l retrysafe.Lease, step retrysaf
 	})
 }
 
-// room is kept free in the item of a record with steps, so that the end of the attempt fits into it: what that adds
-// takes less, if the answer is in parts.
-var room [256]byte
+// room is kept free in the item of a record with steps, so that a person's decision and the end of the attempt fit into
+// it. The last endRoom bytes are for the end alone: what that adds takes less, if the answer is in parts. An entry of
+// the trail takes about as much.
+var room [endRoom + 512]byte
+
+const endRoom = 256
 
 // split saves a step in parts, if the lease holds.
 func (s *Store) split(ctx context.Context, l retrysafe.Lease, step *savedStep, now storekit.Instant) error {

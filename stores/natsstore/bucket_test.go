@@ -122,6 +122,57 @@ func TestFullBucketServesWhatItHasAccepted(t *testing.T) {
 	}}, nil)
 }
 
+// An answer for which a full bucket has no room leaves none of its parts behind: they would take the room of all other
+// keys that were accepted, until their TTL has passed. When there is room, the answer is saved.
+//
+// Seen to fail with dropParts taken out of split: small answers were refused.
+func TestFullBucketKeepsNoPartsOfAnAnswerThatItRefuses(t *testing.T) {
+	t.Parallel()
+	js := connect(t, shared.Get(t).URL())
+	s := open(t, js, Options{Bucket: newBucket(t, js, BucketOptions{MaxBytes: 200_000})})
+	s.largest = 8 << 10
+	large := acquire(t, s, "large")
+	var small []retrysafe.Lease
+	for i := range 3 { // whose answers fit into the reserve
+		small = append(small, acquire(t, s, fmt.Sprint("small ", i)))
+	}
+	p := params("filler")
+	p.Fingerprint = retrysafe.Fingerprint(make([]byte, 4000))
+	var filled []retrysafe.Lease
+	for {
+		p.Key.ID, p.Owner = fmt.Sprint("filler ", len(filled)), retrysafe.NewOwner()
+		c, err := s.Claim(t.Context(), p)
+		if errors.Is(err, retrysafe.ErrStoreFull) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		filled = append(filled, c.Lease)
+	}
+	complete := func(l retrysafe.Lease, bytes int) error {
+		return s.Complete(t.Context(), l, retrysafe.Result{Body: make([]byte, bytes)}, retrysafe.Retention{})
+	}
+	for range 3 {
+		if err := complete(large, 100_000); !errors.Is(err, retrysafe.ErrStoreFull) {
+			t.Fatalf("the large answer: %v, want ErrStoreFull", err)
+		}
+	}
+	for _, l := range small {
+		if err := complete(l, 7000); err != nil {
+			t.Errorf("a small answer: %v", err)
+		}
+	}
+	for _, l := range filled {
+		if err := s.Release(t.Context(), l); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := complete(large, 100_000); err != nil {
+		t.Errorf("the large answer, when there is room: %v", err)
+	}
+}
+
 // Seen to fail with each case of risksOf taken out.
 func TestRisksAreNamed(t *testing.T) {
 	t.Parallel()

@@ -87,26 +87,34 @@ func (s *Store) split(ctx context.Context, d retrysafe.Digest, e *entry, ttl tim
 	e.parts = parts{}
 	size := e.contentSize()
 	data := e.packContent(e.packHead(size + 512 + len(e.key.Scope) + len(e.key.ID)))
-	if len(data) <= s.limit {
+	limit := s.limit()
+	if len(data) <= limit {
 		return data, nil
 	}
 	rand.Read(e.parts.id[:])
 	content := e.packContent(make([]byte, 0, size))
-	e.parts.count = uint64((len(content) + s.limit - 1) / s.limit)
+	e.parts.count = uint64((len(content) + limit - 1) / limit)
 	data = e.packHead(0)
-	if len(data) > s.limit {
+	if len(data) > limit {
 		return nil, fmt.Errorf("%w: the record has %d bytes without its content, and %d fit into a message; raise "+
 			"max_payload, or shorten Retention.Audit, which keeps the %d older records of the key",
-			retrysafe.ErrResultTooLarge, len(data), s.limit, len(e.older))
+			retrysafe.ErrResultTooLarge, len(data), limit, len(e.older))
 	}
 	for i := range e.parts.count {
-		part := content[:min(s.limit, len(content))]
+		part := content[:min(limit, len(content))]
 		content = content[len(part):]
 		if _, err := s.publish(ctx, s.partSubject(d, e.parts.id, i), part, later(ttl), nats.Header{}); err != nil {
+			_ = s.dropParts(ctx, d, e.parts) // else they take the room of a full bucket until their TTL has passed
 			return nil, err
 		}
 	}
 	return data, nil
+}
+
+// limit is the largest value of an entry. The server may have started again with a smaller max_payload than New has
+// found.
+func (s *Store) limit() int {
+	return max(headroom, min(s.largest, int(s.conn.MaxPayload())-headroom))
 }
 
 // later is a TTL for parts: longer than that of their entry.

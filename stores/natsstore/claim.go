@@ -50,7 +50,7 @@ func (s *Store) claim(ctx context.Context, d retrysafe.Digest, first *entry, p *
 			}
 		}
 		next := e.next(now)
-		next.acquire(p, now, s.clock.current(ctx).high(time.Now()))
+		next.acquire(p, now, s.clock.current(ctx).high(time.Now()), s.limit()/2)
 		shown := *next
 		shown.settle(now)
 		c = retrysafe.Claim{
@@ -63,10 +63,11 @@ func (s *Store) claim(ctx context.Context, d retrysafe.Digest, first *entry, p *
 	return c, err
 }
 
-// acquire gives the key to p.Owner under a new fence, or under the same fence if p.Owner has it already.
-func (e *entry) acquire(p *retrysafe.ClaimParams, now, clock storekit.Instant) {
+// acquire gives the key to p.Owner under a new fence, or under the same fence if p.Owner has it already. room is for
+// what is kept of earlier records.
+func (e *entry) acquire(p *retrysafe.ClaimParams, now, clock storekit.Instant, room int) {
 	if !e.live(now) {
-		e.free(now)
+		e.free(now, room)
 		e.key = p.Key
 		e.record = record{
 			Record:     storekit.Record{Fence: e.Fence, Fingerprint: p.Fingerprint, Tags: p.Tags},

@@ -93,17 +93,18 @@ func (c *clock) current(ctx context.Context) reading {
 
 // judge returns the time at which a record is looked at. That its lease or its retention is over counts only if the
 // server says so now: its clock may have been set back since it was asked last, and nothing is read from the clock of
-// this machine.
-func (c *clock) judge(ctx context.Context, e *entry) (storekit.Instant, error) {
+// this machine. asked says that the server was asked: then the time is later than the record, which may have changed
+// in between.
+func (c *clock) judge(ctx context.Context, e *entry) (now storekit.Instant, asked bool, err error) {
 	tolerance := c.tolerance.Microseconds()
 	stored := e.stored(tolerance)
-	now := max(c.current(ctx).low(time.Now())-tolerance, stored)
+	now = max(c.current(ctx).low(time.Now())-tolerance, stored)
 	if e.absent() || e.over(now) == e.over(stored) {
-		return now, nil
+		return now, false, nil
 	}
 	r, err := c.ask(ctx)
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
-	return max(r.ts-tolerance, stored), nil
+	return max(r.ts-tolerance, stored), true, nil
 }

@@ -80,13 +80,21 @@ func (e *entry) packContent(b []byte) []byte {
 func (e *entry) contentSize() int {
 	n := 0
 	for _, r := range e.all() {
-		n += len(r.Meta) + len(r.Body) + 3*binary.MaxVarintLen64
-		for _, s := range r.steps {
-			n += len(s.Name) + len(s.Data) + 2*binary.MaxVarintLen64
-		}
+		n += r.contentSize()
 	}
 	return n
 }
+
+func (r *record) contentSize() int {
+	n := len(r.Meta) + len(r.Body) + 3*binary.MaxVarintLen64
+	for _, s := range r.steps {
+		n += len(s.Name) + len(s.Data) + 2*binary.MaxVarintLen64
+	}
+	return n
+}
+
+// size is about how many bytes the record takes in an entry; never less.
+func (r *record) size() int { return len(r.appendHead(nil)) + r.contentSize() }
 
 func (r *record) appendHead(b []byte) []byte {
 	var flags byte

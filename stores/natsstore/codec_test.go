@@ -125,8 +125,25 @@ func TestPartsGoWithTheirVersion(t *testing.T) {
 	}
 }
 
-// A record of which a part is lost is no free key, and no server that is away. Seen to fail with "ErrUnreadable" taken out of
-// errTorn, and with torn left out of update.
+// A server that has started again with a smaller max_payload gets smaller parts. Seen to fail with limit returning
+// largest: the client refused to send the message.
+func TestSmallerMessagesThanBefore(t *testing.T) {
+	t.Parallel()
+	s := openTest(t)
+	s.largest = 8 << 20
+	l := acquire(t, s, "k")
+	r := retrysafe.Result{Body: make([]byte, 3<<20)}
+	if err := s.Complete(t.Context(), l, r, retrysafe.Retention{}); err != nil {
+		t.Fatal(err)
+	}
+	c, err := s.Claim(t.Context(), params("k"))
+	if err != nil || c.Verdict != retrysafe.Done || len(c.Record.Result.Body) != len(r.Body) {
+		t.Errorf("got %v with %d bytes, %v", c.Verdict, len(c.Record.Result.Body), err)
+	}
+}
+
+// A record of which a part is lost is no free key, and no server that is away. Seen to fail with "ErrUnreadable" taken
+// out of errTorn, and with torn left out of update.
 func TestLostPart(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)

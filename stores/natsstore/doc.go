@@ -55,6 +55,10 @@
 //
 // A notice for waiters may be lost while the leader changes. A Guard that waits asks every two seconds too.
 //
+// Earlier records of a key that are kept for Retention.Audit are in the key's entry too, and each write of the key
+// sends them. As many are kept as fit into half a message, and the newest in any case: of a key that is used again and
+// again, the oldest are dropped before their window has passed.
+//
 // List and Stats read the whole bucket, for each page: it has no index. Walk reads it once for all records.
 //
 // design.md in the folder of this package says how it works, why it is built so, and what its files are.

@@ -87,10 +87,17 @@ func (e *entry) end(s retrysafe.State) {
 	e.State, e.EndsAt, e.endsFromNow, e.lapsed = s, 0, true, false
 }
 
-// free leaves only what must outlive the record.
-func (e *entry) free(now storekit.Instant) {
+// free leaves only what must outlive the record, and of what is kept for people as much as fits into room bytes, but at
+// least the newest: each write of the key sends all of it, and a key that is claimed again and again must stay usable.
+func (e *entry) free(now storekit.Instant, room int) {
 	if !e.absent() && e.Audited(now) {
 		e.older = append([]record{e.record}, e.older...)
+		for i := range e.older {
+			if room -= e.older[i].size(); i > 0 && room < 0 {
+				e.older = e.older[:i]
+				break
+			}
+		}
 	}
 	e.record = record{Record: storekit.Record{Owner: e.Owner, Fence: e.Fence}}
 }

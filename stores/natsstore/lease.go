@@ -85,7 +85,7 @@ func (s *Store) Release(ctx context.Context, l retrysafe.Lease) error {
 		}
 		next := e.next(now)
 		if len(e.steps) == 0 {
-			next.free(now)
+			next.free(now, s.limit()/2)
 		} else {
 			next.end(retrysafe.Released)
 		}

@@ -56,7 +56,7 @@ type Store struct {
 	// clock asks for the server's time, with a handle of its own: asking refreshes the configuration in a handle.
 	clock      clock
 	replicated bool
-	limit      int           // the largest value of an entry
+	largest    int           // the largest value of an entry, unless the server has a smaller max_payload now
 	longest    int           // how many bytes a result or a step may have
 	tryTimeout time.Duration // of the first try; tests make it longer
 	guess      storekit.Guess
@@ -96,17 +96,17 @@ func New(ctx context.Context, js jetstream.JetStream, o Options) (*Store, error)
 	}
 	s.replicated = config.Replicas > 1
 	s.clock.tolerance = tolerance(o, s.replicated)
-	s.limit = int(s.conn.MaxPayload()) - headroom
+	s.largest = int(s.conn.MaxPayload()) - headroom
 	if config.MaxMsgSize > 0 {
-		s.limit = min(s.limit, int(config.MaxMsgSize)-headroom)
+		s.largest = min(s.largest, int(config.MaxMsgSize)-headroom)
 	}
 	s.longest = storekit.MaxContent
 	if config.MaxBytes > 0 {
 		s.longest = int(min(config.MaxBytes, storekit.MaxContent))
 	}
-	if s.limit < headroom {
+	if s.largest < headroom {
 		return nil, fmt.Errorf("%w: bucket %s: messages may have %d bytes; set max_payload of the server and max_msg_size "+
-			"of the bucket to 64 KiB or more", ErrUnsafeBucket, o.Bucket, s.limit+headroom)
+			"of the bucket to 64 KiB or more", ErrUnsafeBucket, o.Bucket, s.largest+headroom)
 	}
 	if _, err := s.clock.ask(ctx); err != nil {
 		return nil, fmt.Errorf("natsstore: read the server's clock: %w", err)

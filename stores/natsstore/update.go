@@ -99,7 +99,7 @@ func (s *Store) try(ctx context.Context, timeout time.Duration, d retrysafe.Dige
 			return err
 		}
 	}
-	now, err := s.clock.judge(ctx, e)
+	now, asked, err := s.clock.judge(ctx, e)
 	if err != nil {
 		return err
 	}
@@ -107,12 +107,15 @@ func (s *Store) try(ctx context.Context, timeout time.Duration, d retrysafe.Dige
 	switch {
 	case next == nil && remembered: // another process may have written since, and no write of this one would notice
 		return s.try(ctx, timeout, d, nil, decide)
+	case next == nil && asked: // what was over may have been extended before the server said so
+		return cmp.Or(s.unchanged(ctx, d, e), err)
 	case err != nil || next == nil:
 		return err
 	}
 	old := e.parts
 	if err := s.write(ctx, d, next, e.rev, ended); err != nil {
-		if errors.Is(err, errConflict) {
+		// A replicated record that was refused for want of room may have been stored by another server.
+		if errors.Is(err, errConflict) || errors.Is(err, retrysafe.ErrStoreFull) && !s.replicated {
 			_ = s.dropParts(ctx, d, next.parts) // else they go with their TTL
 		}
 		return err
@@ -120,4 +123,13 @@ func (s *Store) try(ctx context.Context, timeout time.Duration, d retrysafe.Dige
 	s.leases.keep(d, next, s.clock.current(ctx))
 	_ = s.dropParts(ctx, d, old) // else they go with their TTL
 	return nil
+}
+
+// unchanged returns errConflict if there is another version than e.
+func (s *Store) unchanged(ctx context.Context, d retrysafe.Digest, e *entry) error {
+	again, err := s.read(ctx, d)
+	if err == nil && again.rev != e.rev {
+		err = errConflict
+	}
+	return err
 }

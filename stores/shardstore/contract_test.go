@@ -56,6 +56,28 @@ func TestContract(t *testing.T) {
 	}
 }
 
+// A store of one shard, and both stores of a move, go on serving what they have accepted when they are full.
+func TestFullStoresServeWhatTheyHaveAccepted(t *testing.T) {
+	full := func() []shardstore.Shard {
+		shards := make([]shardstore.Shard, 2)
+		for i := range shards {
+			shards[i] = shardstore.Shard{Name: fmt.Sprint(i), Store: memstore.New(memstore.Options{MaxKeys: 5})}
+		}
+		return shards
+	}
+	storetest.RunFull(t, storetest.Harness{Open: func(t *testing.T) retrysafe.Store {
+		return open(t, full()[:1], shardstore.Options{})
+	}}, nil)
+	for _, stage := range stages() {
+		t.Run(stage.String(), func(t *testing.T) {
+			storetest.RunFull(t, storetest.Harness{Open: func(t *testing.T) retrysafe.Store {
+				shards := full()
+				return open(t, shards[:1], shardstore.Options{Move: &shardstore.Move{To: shards[1:], Stage: stage}})
+			}}, nil)
+		})
+	}
+}
+
 func stages() []shardstore.Stage {
 	return []shardstore.Stage{shardstore.OldDecides, shardstore.NewDecides}
 }

@@ -37,12 +37,21 @@ func (s *Store) Inspect(ctx context.Context, d retrysafe.Digest) ([]retrysafe.Re
 }
 
 func (s *shard) inspect(ctx context.Context, d retrysafe.Digest) ([]retrysafe.Record, error) {
-	inspector, ok := s.Store.(retrysafe.Inspector)
+	inspector, ok := retrysafe.As[retrysafe.Inspector](s.Store)
 	if !ok {
 		return nil, s.unsupported("retrysafe.Inspector")
 	}
 	found, err := inspector.Inspect(ctx, d)
 	return found, s.explain(err)
+}
+
+// states is inspect for what needs no content: a record whose content cannot be decrypted comes without it.
+func (s *shard) states(ctx context.Context, d retrysafe.Digest) ([]retrysafe.Record, error) {
+	found, err := s.inspect(ctx, d)
+	if len(found) > 0 && errors.Is(err, retrysafe.ErrUnreadable) {
+		err = nil
+	}
+	return found, err
 }
 
 // Stats adds up what the shards count, during a move those that decide; Bytes are those of all. What a
@@ -52,7 +61,7 @@ func (s *Store) Stats(ctx context.Context) (retrysafe.Stats, error) {
 	decide, _ := s.decide()
 	var sum retrysafe.Stats
 	for _, of := range s.all {
-		inspector, ok := of.Store.(retrysafe.Inspector)
+		inspector, ok := retrysafe.As[retrysafe.Inspector](of.Store)
 		if !ok {
 			return sum, of.unsupported("retrysafe.Inspector")
 		}
@@ -107,7 +116,7 @@ func (s *Store) purgeLike(ctx context.Context, d retrysafe.Digest, ended, of *sh
 	if err != nil || len(known) == 0 {
 		return err
 	}
-	other, err := of.inspect(ctx, d)
+	other, err := of.states(ctx, d)
 	if err != nil || len(other) == 0 {
 		return err
 	}
@@ -141,6 +150,7 @@ func (s *Store) endLike(ctx context.Context, of *shard, r, after retrysafe.Recor
 	keep := retrysafe.Retention{Replay: 1, Key: max(1, after.KeyLeft), Audit: max(1, after.AuditLeft)}
 	got, err := s.claimIn(ctx, of, retrysafe.ClaimParams{
 		Key: r.Key, Fingerprint: r.Fingerprint, Owner: retrysafe.NewOwner(), Lease: time.Minute, Keep: keep, TakeOver: true,
+		StateOnly: true,
 	})
 	switch {
 	case err != nil:
@@ -161,7 +171,7 @@ func (s *Store) endLike(ctx context.Context, of *shard, r, after retrysafe.Recor
 func (s *Store) EndLease(ctx context.Context, d retrysafe.Digest, fence int64) error {
 	at := s.place(d)
 	if at.second != nil {
-		known, err := at.second.inspect(ctx, d)
+		known, err := at.second.states(ctx, d)
 		if err == nil && len(known) > 0 {
 			err = at.second.endLease(ctx, d, known[0].Fence)
 		}
@@ -173,7 +183,7 @@ func (s *Store) EndLease(ctx context.Context, d retrysafe.Digest, fence int64) e
 }
 
 func (s *shard) endLease(ctx context.Context, d retrysafe.Digest, fence int64) error {
-	ender, ok := s.Store.(retrysafe.LeaseEnder)
+	ender, ok := retrysafe.As[retrysafe.LeaseEnder](s.Store)
 	if !ok {
 		return s.unsupported("retrysafe.LeaseEnder")
 	}
@@ -181,7 +191,7 @@ func (s *shard) endLease(ctx context.Context, d retrysafe.Digest, fence int64) e
 }
 
 func (s *shard) purge(ctx context.Context, d retrysafe.Digest, step retrysafe.StepResult) error {
-	purger, ok := s.Store.(retrysafe.Purger)
+	purger, ok := retrysafe.As[retrysafe.Purger](s.Store)
 	if !ok {
 		return s.unsupported("retrysafe.Purger")
 	}
@@ -203,12 +213,12 @@ func (s *Store) Size(ctx context.Context) (entries, bytes int64, err error) {
 }
 
 func (s *shard) size(ctx context.Context) (entries, bytes int64, err error) {
-	if sizer, ok := s.Store.(retrysafe.Sizer); ok {
+	if sizer, ok := retrysafe.As[retrysafe.Sizer](s.Store); ok {
 		entries, bytes, err = sizer.Size(ctx)
 		return entries, bytes, s.explain(err)
 	}
-	scanner, scans := s.Store.(retrysafe.FullScanner)
-	inspector, ok := s.Store.(retrysafe.Inspector)
+	scanner, scans := retrysafe.As[retrysafe.FullScanner](s.Store)
+	inspector, ok := retrysafe.As[retrysafe.Inspector](s.Store)
 	if !ok || scans && scanner.ScansFully() {
 		return 0, 0, s.unsupported("retrysafe.Sizer")
 	}
@@ -219,7 +229,7 @@ func (s *shard) size(ctx context.Context) (entries, bytes int64, err error) {
 // ScansFully implements [retrysafe.FullScanner]: it reports whether a shard does.
 func (s *Store) ScansFully() bool {
 	return slices.ContainsFunc(s.all, func(one *shard) bool {
-		scanner, ok := one.Store.(retrysafe.FullScanner)
+		scanner, ok := retrysafe.As[retrysafe.FullScanner](one.Store)
 		return ok && scanner.ScansFully()
 	})
 }

@@ -16,7 +16,7 @@ func (s *Store) List(ctx context.Context, p retrysafe.ListParams) ([]retrysafe.R
 	p = storekit.ListParams(p)
 	var pages []*pages
 	for _, of := range s.all {
-		inspector, ok := of.Store.(retrysafe.Inspector)
+		inspector, ok := retrysafe.As[retrysafe.Inspector](of.Store)
 		if !ok {
 			return nil, of.unsupported("retrysafe.Inspector")
 		}
@@ -31,7 +31,7 @@ func (s *Store) Find(ctx context.Context, p retrysafe.FindParams) ([]retrysafe.R
 	p.ListParams = storekit.ListParams(p.ListParams)
 	var pages []*pages
 	for _, of := range s.all {
-		finder, ok := of.Store.(retrysafe.Finder)
+		finder, ok := retrysafe.As[retrysafe.Finder](of.Store)
 		if !ok {
 			return nil, of.unsupported("retrysafe.Finder")
 		}
@@ -82,7 +82,7 @@ func (s *Store) Walk(ctx context.Context, visit func(retrysafe.Record) error) er
 }
 
 func (of *shard) walk(ctx context.Context, visit func(retrysafe.Record) error) error {
-	inspector, ok := of.Store.(retrysafe.Inspector)
+	inspector, ok := retrysafe.As[retrysafe.Inspector](of.Store)
 	if !ok {
 		return of.unsupported("retrysafe.Inspector")
 	}
@@ -121,7 +121,7 @@ func (s *Store) shown(ctx context.Context, of *shard, d retrysafe.Digest) (bool,
 	case at.second != of || s.stage == OldDecides:
 		return false, nil
 	}
-	known, err := at.first.inspect(ctx, d)
+	known, err := at.first.states(ctx, d)
 	return len(known) == 0, err
 }
 

@@ -90,7 +90,7 @@ func (s *Store) claimFirst(ctx context.Context, at placement, p retrysafe.ClaimP
 		return s.claimSecond(ctx, at, p, first)
 	}
 	// The attempt may have ended in the other store alone: there it decided, and its process died in between.
-	other, err := at.second.look(ctx, p.Key)
+	other, err := at.second.look(ctx, p)
 	running := other.Verdict == retrysafe.InFlight && first.Verdict == retrysafe.Abandoned
 	switch {
 	case err != nil || other.Verdict == retrysafe.Done || running:

@@ -38,8 +38,12 @@ var errGivenBack = errors.New("this attempt has given its claim back, and got no
 
 // look returns what a claim of the key would be told if it did not take it: Done, InFlight or Abandoned; Acquired if
 // the key is free or released.
-func (s *shard) look(ctx context.Context, k retrysafe.Key) (retrysafe.Claim, error) {
-	found, err := s.inspect(ctx, k.Digest())
+func (s *shard) look(ctx context.Context, p retrysafe.ClaimParams) (retrysafe.Claim, error) {
+	inspect := s.inspect
+	if p.StateOnly {
+		inspect = s.states
+	}
+	found, err := inspect(ctx, p.Key.Digest())
 	if err != nil || len(found) == 0 {
 		return retrysafe.Claim{Verdict: retrysafe.Acquired}, err
 	}
@@ -67,6 +71,7 @@ func briefly() retrysafe.Retention { return retrysafe.Retention{Replay: 1, Key: 
 func (s *Store) wipe(ctx context.Context, of *shard, r retrysafe.Record, o retrysafe.Owner) error {
 	p := retrysafe.ClaimParams{
 		Key: r.Key, Fingerprint: r.Fingerprint, Owner: o, Lease: time.Minute, Keep: briefly(), TakeOver: true,
+		StateOnly: true,
 	}
 	got, err := s.claimIn(ctx, of, p)
 	if err != nil || got.Verdict != retrysafe.Acquired {

@@ -71,7 +71,7 @@ type recordCopy struct {
 // later one would have claimed both, and so have changed the one that is looked at before and after the other.
 func (s *Store) copies(ctx context.Context, d retrysafe.Digest, at placement) ([]recordCopy, error) {
 	look := func(of *shard) (c []recordCopy, err error) {
-		found, err := of.inspect(ctx, d)
+		found, err := of.states(ctx, d)
 		if len(found) > 0 && found[0].LeaseLeft+found[0].KeyLeft > 0 {
 			c = append(c, recordCopy{of, found[0]})
 		}
@@ -99,7 +99,7 @@ func (s *Store) copies(ctx context.Context, d retrysafe.Digest, at placement) ([
 }
 
 func (s *shard) reopen(ctx context.Context, d retrysafe.Digest, fence int64, step retrysafe.StepResult) error {
-	reopener, ok := s.Store.(retrysafe.Reopener)
+	reopener, ok := retrysafe.As[retrysafe.Reopener](s.Store)
 	if !ok {
 		return s.unsupported("retrysafe.Reopener")
 	}

@@ -22,7 +22,7 @@ func (s *Store) AddSightings(ctx context.Context, all []retrysafe.KeySighting) e
 	}
 	var errs []error
 	for shard, some := range of {
-		keeper, ok := shard.Store.(retrysafe.SightingKeeper)
+		keeper, ok := retrysafe.As[retrysafe.SightingKeeper](shard.Store)
 		if !ok {
 			errs = append(errs, shard.unsupported("retrysafe.SightingKeeper"))
 			continue

@@ -71,7 +71,7 @@ func New(shards []Shard, o Options) (*Store, error) {
 		return nil, fmt.Errorf("%w (in Move.To)", err)
 	}
 	for _, one := range s.all {
-		if _, ok := one.Store.(retrysafe.Inspector); !ok {
+		if _, ok := retrysafe.As[retrysafe.Inspector](one.Store); !ok {
 			return nil, fmt.Errorf("shardstore: keys cannot be moved: %w", one.unsupported("retrysafe.Inspector"))
 		}
 	}

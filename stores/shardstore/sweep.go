@@ -24,7 +24,7 @@ func sweep(ctx context.Context, shards []*shard, first uint64, limit int) (total
 	var errs []error
 	for i := range shards {
 		of := shards[(first+uint64(i))%uint64(len(shards))]
-		sweeper, ok := of.Store.(retrysafe.Sweeper)
+		sweeper, ok := retrysafe.As[retrysafe.Sweeper](of.Store)
 		if !ok || total >= limit {
 			continue
 		}
@@ -53,7 +53,7 @@ func (s *Store) decide() (decide, other []*shard) {
 // shard is not a Watcher; then the waiter polls.
 func (s *Store) Watch(ctx context.Context, k retrysafe.Key) (changed <-chan struct{}, stop func(), err error) {
 	of := s.place(k.Digest()).first
-	watcher, ok := of.Store.(retrysafe.Watcher)
+	watcher, ok := retrysafe.As[retrysafe.Watcher](of.Store)
 	if !ok {
 		return nil, nil, of.unsupported("retrysafe.Watcher")
 	}
@@ -65,7 +65,7 @@ func (s *Store) Watch(ctx context.Context, k retrysafe.Key) (changed <-chan stru
 func (s *Store) Risks(ctx context.Context) ([]retrysafe.Risk, error) {
 	var all []retrysafe.Risk
 	for _, of := range s.all {
-		reporter, ok := of.Store.(retrysafe.RiskReporter)
+		reporter, ok := retrysafe.As[retrysafe.RiskReporter](of.Store)
 		if !ok {
 			continue
 		}
