@@ -125,7 +125,7 @@ func TestFullBucketServesWhatItHasAccepted(t *testing.T) {
 // An answer for which a full bucket has no room leaves none of its parts behind: they would take the room of all other
 // keys that were accepted, until their TTL has passed. When there is room, the answer is saved.
 //
-// Seen to fail with dropParts taken out of split: small answers were refused.
+// Seen to fail with dropParts taken out of split and of try: small answers were refused.
 func TestFullBucketKeepsNoPartsOfAnAnswerThatItRefuses(t *testing.T) {
 	t.Parallel()
 	js := connect(t, shared.Get(t).URL())
