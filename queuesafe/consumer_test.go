@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -285,6 +286,33 @@ func TestMessageIsKeptWhileItIsHandled(t *testing.T) {
 			k.Errorf("extended %d times in 65 s, want 6", extended)
 		}
 		if len(k.events) != 7 || k.events[0].Kind != queuesafe.ExtendFailed || k.events[0].Err != errBank {
+			k.Errorf("the observer was told %v", k.events)
+		}
+	})
+}
+
+// A broker that does not answer once, as on a connection that is lost without a word, is asked again: SQS would count the
+// deliveries to other consumers, and its redrive policy gives a message up while it is being handled.
+// Seen to fail with WithCancel in place of WithTimeout: it was called once.
+func TestExtendThatHangs(t *testing.T) {
+	bubble(t, retrysafe.Policy{}, queuesafe.Options{}, func(k *kit) {
+		m, began := order(1), time.Now()
+		var at []time.Duration
+		m.ExtendEvery = 10 * time.Second
+		m.Extend = func(ctx context.Context) error {
+			if at = append(at, time.Since(began)); len(at) == 1 {
+				<-ctx.Done()
+			}
+			return ctx.Err()
+		}
+		k.consumer.Handle(k.ctx, m, func(context.Context, queuesafe.Message) error {
+			time.Sleep(40 * time.Second)
+			return nil
+		})
+		if want := []time.Duration{10 * time.Second, 25 * time.Second, 35 * time.Second}; !slices.Equal(at, want) {
+			k.Errorf("extended after %v, want %v: the visibility is three times as long as the pause", at, want)
+		}
+		if len(k.events) != 2 || k.events[0].Kind != queuesafe.ExtendFailed {
 			k.Errorf("the observer was told %v", k.events)
 		}
 	})
