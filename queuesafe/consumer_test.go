@@ -126,6 +126,34 @@ func TestDownstreamThatIsAwayMakesNoDeadLetter(t *testing.T) {
 	})
 }
 
+// A message whose first step is done does not end as poison because the downstream service of the second is away for
+// longer than ten deliveries take: half of its work would never be done. An unknown outcome after that ends it.
+// Seen to fail without TookOver: the message was poison after five minutes.
+func TestDownstreamThatIsAwayAfterAStep(t *testing.T) {
+	steps := func(err error) queuesafe.Handler {
+		return func(ctx context.Context, _ queuesafe.Message) error {
+			_, failed := retrysafe.Step(ctx, "reserve", func(context.Context, string) (int, error) { return 1, nil })
+			return errors.Join(failed, err)
+		}
+	}
+	for _, crashes := range []bool{false, true} {
+		bubble(t, retrysafe.Policy{OnAbandoned: retrysafe.Rerun()}, queuesafe.Options{}, func(k *kit) {
+			n := 1
+			for ; n <= 30; n++ {
+				d := k.consumer.Handle(k.ctx, order(n), steps(retrysafe.Retryable(errBank)))
+				k.want(d, queuesafe.Retryable, queuesafe.Later)
+				time.Sleep(d.Delay)
+			}
+			if crashes {
+				k.want(k.handle(order(n), retrysafe.Unknown(errBank)), queuesafe.Unknown, queuesafe.Later)
+				k.want(k.consumer.Handle(k.ctx, order(n+1), steps(nil)), queuesafe.Poison, queuesafe.Dead)
+			} else {
+				k.want(k.consumer.Handle(k.ctx, order(n), steps(nil)), queuesafe.Processed, queuesafe.Ack)
+			}
+		})
+	}
+}
+
 // Seen to fail with the comparison with MaxAttempts taken out of work: the handler ran with each delivery.
 func TestPoisonEnds(t *testing.T) {
 	bubble(t, retrysafe.Policy{OnAbandoned: retrysafe.Rerun()}, queuesafe.Options{MaxAttempts: 3}, func(k *kit) {
