@@ -105,7 +105,7 @@ class Misuse(Error):
 
 class Failed(Error):
     """Failed, raised inside of once, rolls back the work and stores its answer as a final failure, which every later
-    call gets. run and idempotent raise it for a stored failure."""
+    call gets. run and idempotent raise it for a stored failure, with b"" once its answer is not kept any more."""
 
     def __init__(self, answer: Any, code: int = 422, content_type: str = "application/json") -> None:
         super().__init__(f"the operation has failed for good, with code {code}")
@@ -401,6 +401,7 @@ class _Attempt:
         self._released = False
         self._claim: Dict[str, Any] = {}  # the arguments of claim
         self._began = False  # whether the work may have done something
+        self._has_steps = False  # of earlier attempts
         self._held_by: Optional[str] = None  # the transaction that must end the attempt
         self._ended_last = False  # whether nothing of the program comes between the end of the attempt and COMMIT
         self._connect: Connect = lambda: None
@@ -524,9 +525,9 @@ class _Attempt:
 
     def _take(self, row: Tuple[Any, ...]) -> str:
         """Take over what claim has returned, and return its verdict."""
-        verdict, lease, attempt, code, content_type, headers, body, failed, meta, _ = row
+        verdict, lease, attempt, code, content_type, headers, body, failed, meta, steps, _ = row
         if verdict == "acquired":
-            self.lease, self.attempt = lease, attempt
+            self.lease, self.attempt, self._has_steps = lease, attempt, bool(steps)
         elif verdict == "done":
             self.done, self.failed, self.attempt, self.code = True, failed, attempt, code
             self.content_type, self.headers = content_type or "", headers or []
@@ -819,8 +820,8 @@ async def _repeat(
             if not more or not again or isinstance(e, Unknown) or not options.get("take_over", True):
                 raise
             await _pause(kind._driver(conn), random.uniform(0, 0.05))
-    if op.failed:
-        raise Failed(op.answer, op.code, op.content_type)
+    if op.failed:  # also if its answer is not kept any more: AnswerGone would be taken for a success
+        raise Failed(op._answer or b"", op.code, op.content_type)
     return op.answer
 
 
@@ -1082,7 +1083,8 @@ async def _call(conn: Any, schema: str, function: str, **arguments: Any) -> Tupl
     into it."""
     given = {name: value for name, value in arguments.items() if value is not None or name == "lease"}
     columns = {
-        "claim": "verdict, lease, attempt, code, content_type, headers, body, failed, meta, lease_left", "step": "*", "child_key": "*",
+        "claim": "verdict, lease, attempt, code, content_type, headers, body, failed, meta, step_names, lease_left",
+        "step": "*", "child_key": "*",
     }.get(function, "pg_current_xact_id_if_assigned()::text")
     sql = "SELECT {} FROM {}.{}({})".format(
         columns, _quoted(schema).replace("%", "%%"), function,
