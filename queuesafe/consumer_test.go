@@ -319,8 +319,8 @@ func TestMessageIsKeptWhileItIsHandled(t *testing.T) {
 	})
 }
 
-// A broker that does not answer once, as on a connection that is lost without a word, is asked again: SQS would count the
-// deliveries to other consumers, and its redrive policy gives a message up while it is being handled.
+// A broker that does not answer once, as on a connection that is lost without a word, is asked again: SQS would count
+// the deliveries to other consumers, and its redrive policy gives a message up while it is being handled.
 // Seen to fail with WithCancel in place of WithTimeout: it was called once.
 func TestExtendThatHangs(t *testing.T) {
 	bubble(t, retrysafe.Policy{}, queuesafe.Options{}, func(k *kit) {

@@ -123,8 +123,8 @@ func (j *Journal) compactIfWorth() error {
 	return j.compact()
 }
 
-// heal makes a journal keep entries again after the disk has failed: it replaces the file, of which it is not known what
-// is on the disk, by one that has all entries.
+// heal makes a journal keep entries again after the disk has failed: it replaces the file, of which it is not known
+// what is on the disk, by one that has all entries.
 func (j *Journal) heal() error {
 	j.mu.Lock()
 	broken := j.broken
