@@ -204,6 +204,7 @@ public final class Retrysafe {
                 Operation op = new Operation(tx, held);
                 Failed failure = null;
                 try {
+                    held.began = true;
                     Object answer = work.run(tx, op);
                     if (op.answer == null) {
                         op.end("complete", answer, 200, "application/json");
@@ -245,7 +246,7 @@ public final class Retrysafe {
      * happened.
      */
     private static void giveUp(DataSource database, Row held, Key key, Exception cause) {
-        boolean keep = cause instanceof Unknown || !key.takeOver && !(cause instanceof Retryable);
+        boolean keep = cause instanceof Unknown || held.began && !key.takeOver && !(cause instanceof Retryable);
         try (Connection conn = database.getConnection()) {
             conn.setAutoCommit(true); // some pools hand out connections without it
             if (keep) {
@@ -338,6 +339,7 @@ public final class Retrysafe {
         final Answer answer; // its body is null if it is not kept any more
         final boolean failed;
         final long left;
+        boolean began; // whether the work may have done something
 
         Row(ResultSet r) throws SQLException {
             verdict = r.getString(1);

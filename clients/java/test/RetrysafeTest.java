@@ -42,6 +42,7 @@ public final class RetrysafeTest {
         run("an answer that another program has encrypted", RetrysafeTest::encrypted);
         run("exceptions", RetrysafeTest::exceptions);
         run("a pool without autocommit", RetrysafeTest::pool);
+        run("a pool without a free connection", RetrysafeTest::exhausted);
         run("final failures", RetrysafeTest::failures);
         run("many at once", RetrysafeTest::many);
         run("a lease that is lost", RetrysafeTest::lost);
@@ -148,6 +149,25 @@ public final class RetrysafeTest {
             equal("paid by attempt " + (error instanceof IOException ? 1 : 2), Retrysafe.once(pool, key(id), pay(id)).toString());
             equal(1, charges(id));
         }
+    }
+
+    // A pool that has no connection left for the work: nothing has happened, also with takeOver(false).
+    // Seen to fail with began left out of giveUp: the next call threw Abandoned, although the work had never been called.
+    static void exhausted() throws Exception {
+        AtomicInteger connections = new AtomicInteger();
+        DataSource pool = new PGSimpleDataSource() {
+            @Override
+            public Connection getConnection() throws SQLException {
+                if (connections.incrementAndGet() == 2) {
+                    throw new SQLException("no connection is free", "08001");
+                }
+                return database.getConnection();
+            }
+        };
+        Key key = key("exhausted").takeOver(false);
+        raises(SQLException.class, () -> Retrysafe.once(pool, key, pay("exhausted")));
+        equal("paid by attempt 1", Retrysafe.once(pool, key, pay("exhausted")).toString());
+        equal(1, charges("exhausted"));
     }
 
     // Seen to fail with the rollback before fail left out.
