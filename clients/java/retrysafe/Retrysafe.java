@@ -287,7 +287,7 @@ public final class Retrysafe {
             try {
                 row = claim(database, key, owner, key.takeOver);
             } catch (SQLException e) {
-                if (--tries < 1 || !isConflict(e)) {
+                if (--tries < 1 || !isConflict(e) && !isLost(e)) {
                     throw e;
                 }
                 continue;
@@ -407,6 +407,14 @@ public final class Retrysafe {
     private static boolean isConflict(Throwable e) {
         List<String> states = states(e);
         return states.contains("40001") || states.contains("40P01");
+    }
+
+    /**
+     * Whether the connection broke, so that the claim may have been made: the same owner gets the same lease again.
+     * Without that the key would be in flight, and then abandoned, although the work was never called.
+     */
+    private static boolean isLost(SQLException e) {
+        return String.valueOf(e.getSQLState()).matches("(08|57P0).*");
     }
 
     /** Whether the server has refused a COMMIT. Of a server or a pooler that is going away, nothing is known. */
