@@ -564,6 +564,15 @@ class _Attempt:
             else:
                 await _alone(conn, self._schema, "release", lease=self.lease)
 
+    async def _undo_claim(self) -> None:
+        """Release the key if it was claimed and the answer was lost: otherwise it would be in flight, and then abandoned,
+        although the block never began. The same owner gets the same lease again."""
+        with suppress(Exception):
+            async with self._other() as other:
+                row = await _alone(other, self._schema, "claim", **{**self._claim, "take_over": False})
+                if row[0] == "acquired":
+                    await _alone(other, self._schema, "release", lease=row[1])
+
     async def _is_held(self) -> bool:
         """Report whether the open transaction is the one that has ended the attempt."""
         return await _finds(self._conn, "SELECT WHERE pg_current_xact_id_if_assigned()::text = %s", self._held_by)
@@ -688,7 +697,12 @@ async def _claim(
     }
     limit, pause = time.monotonic() + wait, 0.05
     while True:
-        row = await _alone(driver, schema, "claim", **op._claim)
+        try:
+            row = await _alone(driver, schema, "claim", **op._claim)
+        except BaseException as e:
+            if (_sqlstate(e) or "08").startswith(("08", "57P0")):  # the connection broke, or the task was cancelled
+                await op._undo_claim()
+            raise
         verdict = op._take(row)
         if verdict in ("acquired", "done"):
             op.replayed = op.done
