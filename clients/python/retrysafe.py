@@ -549,16 +549,17 @@ class _Attempt:
         else:
             keep = self._began and not self._claim["take_over"]
         with suppress(Exception):  # the lease runs out in any case
-            if _status(conn) == _ACTIVE:
-                # A task was cancelled in a statement. Newer versions of psycopg have cancelled it on the server; older ones
-                # leave the connection in a state in which nothing can be done with it. The server may miss the cancel
-                # request, and keep the row locked until the statement has ended.
-                import asyncio
-
-                conn.cancel()
-                await _result(conn.close())
+            if _status(conn) in (_ACTIVE, _CLOSED):
+                # The connection broke, or a task was cancelled in a statement. Newer versions of psycopg have cancelled it
+                # on the server; older ones leave the connection in a state in which nothing can be done with it. The
+                # server may miss that, and keep the row locked until the statement has ended.
+                if not conn.closed:
+                    conn.cancel()
+                    await _result(conn.close())
                 async with self._other() as other:
-                    await asyncio.wait_for(self._give_up(other, cause), 5)
+                    await _set_autocommit(other, False)
+                    await _finds(other, "SELECT set_config('lock_timeout', %s, true)", "5s")
+                    await self._give_up(other, cause)
             elif keep:
                 await _alone(conn, self._schema, "extend", lease=self.lease, lease_for=timedelta(0))
             else:
@@ -748,7 +749,7 @@ def once(
     wait         for how many seconds to wait for an attempt that runs, before InFlight is raised
     transaction  a function that returns the context manager of the transaction, if a framework must know of it:
                  django.db.transaction.atomic, or begin of a SQLAlchemy connection or session
-    connect      a function that returns another connection, used if the answer to COMMIT was lost, and by op.extend
+    connect      a function that returns another connection, used if conn breaks, and by op.extend
     schema       the schema of Retrysafe
     child_secret at least 16 bytes, or a str in UTF-8: with it the key cannot be guessed from what op.child_key returns.
                  It stays the same for as long as an operation may be resumed. None: no secret
