@@ -26,6 +26,9 @@ func (c AttemptControl) Guard() *Guard { return c.a.guard }
 // reopened it ([Guard.Reopen]), which starts the count anew.
 func (c AttemptControl) Tries() int { return c.a.tries }
 
+// TookOver reports whether the attempt has taken the key over from one whose outcome is unknown.
+func (c AttemptControl) TookOver() bool { return c.a.takeOver }
+
 // Capture sets the function that returns the result which CompleteIn saves. Adapters call it before the work starts:
 // for an HTTP handler f returns the response written so far. f is called once for each transaction, also for one that
 // is rolled back, because what the work has answered inside of that transaction must not be part of a later one.

@@ -50,8 +50,8 @@ type Entry struct {
 	URL    string `json:"url"`
 	// Credential is what WithCredential named: a name, not the credential.
 	Credential string `json:"credential,omitempty"`
-	// Header has the fields with the key, those of Options.JournalHeaders, and Host if it is not that of the URL. Over
-	// gRPC it is metadata.
+	// Header has the fields with the key, those of Options.JournalHeaders, and Host if it is not that of the URL. The
+	// names of trailer fields begin with http.TrailerPrefix. Over gRPC it is metadata.
 	Header http.Header `json:"header,omitempty"`
 	Body   []byte      `json:"body,omitempty"`
 	// BegunAt is when the intent began, by the client's clock, in whole milliseconds.

@@ -49,9 +49,9 @@ type Options struct {
 	// Journal keeps intents while their outcome is unknown. Default: none; an intent that a crash interrupts is
 	// forgotten. After a restart the transport's Resume sends again what was pending.
 	Journal Journal
-	// JournalHeaders are header fields, or gRPC metadata, that the journal keeps beside those with the key. Over HTTP
-	// these are kept anyway: Content-Type, Content-Encoding, Accept, Accept-Language, If-Match, If-None-Match and
-	// Prefer. Do not list fields that hold credentials.
+	// JournalHeaders are header fields, trailer fields, or gRPC metadata, that the journal keeps beside those with the
+	// key. Over HTTP these header fields are kept anyway: Content-Type, Content-Encoding, Accept, Accept-Language,
+	// If-Match, If-None-Match and Prefer. Do not list fields that hold credentials.
 	JournalHeaders []string
 	// ResumeConcurrency is how many intents one call of Resume sends at once. Default 8.
 	ResumeConcurrency int

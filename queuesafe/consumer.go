@@ -42,9 +42,10 @@ type Options struct {
 	Secret []byte
 
 	// MaxAttempts is how many attempts a key gets. A message after so many attempts without a known outcome, for example
-	// because the handler crashes the process or returns an error without a mark under Rerun, is Poison. It limits the policies Rerun and Reconcile, and retries after
-	// saved steps. A key that a person has released (retrysafe.ResolveRelease) gets as many attempts again. Default 10;
-	// negative: no limit.
+	// because the handler crashes the process or returns an error without a mark under Rerun, is Poison. It limits the
+	// policies Rerun and Reconcile. Attempts that were Retryable after saved steps count too, but the message is Poison
+	// only when the outcome of the last one is unknown. A key that a person has released (retrysafe.ResolveRelease) gets
+	// as many attempts again. Default 10; negative: no limit.
 	MaxAttempts int
 	// MaxDeliveries is how often a message may be delivered before it is given up in the situations Retryable and
 	// Unknown. In other situations neither message nor handler is at fault: they never make a dead letter, although

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -123,6 +124,34 @@ func TestDownstreamThatIsAwayMakesNoDeadLetter(t *testing.T) {
 	bubble(t, retrysafe.Policy{OnAbandoned: retrysafe.RerunTx()}, queuesafe.Options{}, func(k *kit) {
 		k.want(k.handle(order(1), retrysafe.Terminal(lost)), queuesafe.Failed, queuesafe.Dead)
 	})
+}
+
+// A message whose first step is done does not end as poison because the downstream service of the second is away for
+// longer than ten deliveries take: half of its work would never be done. An unknown outcome after that ends it.
+// Seen to fail without TookOver: the message was poison after five minutes.
+func TestDownstreamThatIsAwayAfterAStep(t *testing.T) {
+	steps := func(err error) queuesafe.Handler {
+		return func(ctx context.Context, _ queuesafe.Message) error {
+			_, failed := retrysafe.Step(ctx, "reserve", func(context.Context, string) (int, error) { return 1, nil })
+			return errors.Join(failed, err)
+		}
+	}
+	for _, crashes := range []bool{false, true} {
+		bubble(t, retrysafe.Policy{OnAbandoned: retrysafe.Rerun()}, queuesafe.Options{}, func(k *kit) {
+			n := 1
+			for ; n <= 30; n++ {
+				d := k.consumer.Handle(k.ctx, order(n), steps(retrysafe.Retryable(errBank)))
+				k.want(d, queuesafe.Retryable, queuesafe.Later)
+				time.Sleep(d.Delay)
+			}
+			if crashes {
+				k.want(k.handle(order(n), retrysafe.Unknown(errBank)), queuesafe.Unknown, queuesafe.Later)
+				k.want(k.consumer.Handle(k.ctx, order(n+1), steps(nil)), queuesafe.Poison, queuesafe.Dead)
+			} else {
+				k.want(k.consumer.Handle(k.ctx, order(n), steps(nil)), queuesafe.Processed, queuesafe.Ack)
+			}
+		})
+	}
 }
 
 // Seen to fail with the comparison with MaxAttempts taken out of work: the handler ran with each delivery.
@@ -285,6 +314,33 @@ func TestMessageIsKeptWhileItIsHandled(t *testing.T) {
 			k.Errorf("extended %d times in 65 s, want 6", extended)
 		}
 		if len(k.events) != 7 || k.events[0].Kind != queuesafe.ExtendFailed || k.events[0].Err != errBank {
+			k.Errorf("the observer was told %v", k.events)
+		}
+	})
+}
+
+// A broker that does not answer once, as on a connection that is lost without a word, is asked again: SQS would count
+// the deliveries to other consumers, and its redrive policy gives a message up while it is being handled.
+// Seen to fail with WithCancel in place of WithTimeout: it was called once.
+func TestExtendThatHangs(t *testing.T) {
+	bubble(t, retrysafe.Policy{}, queuesafe.Options{}, func(k *kit) {
+		m, began := order(1), time.Now()
+		var at []time.Duration
+		m.ExtendEvery = 10 * time.Second
+		m.Extend = func(ctx context.Context) error {
+			if at = append(at, time.Since(began)); len(at) == 1 {
+				<-ctx.Done()
+			}
+			return ctx.Err()
+		}
+		k.consumer.Handle(k.ctx, m, func(context.Context, queuesafe.Message) error {
+			time.Sleep(40 * time.Second)
+			return nil
+		})
+		if want := []time.Duration{10 * time.Second, 25 * time.Second, 35 * time.Second}; !slices.Equal(at, want) {
+			k.Errorf("extended after %v, want %v: the visibility is three times as long as the pause", at, want)
+		}
+		if len(k.events) != 2 || k.events[0].Kind != queuesafe.ExtendFailed {
 			k.Errorf("the observer was told %v", k.events)
 		}
 	})

@@ -48,7 +48,9 @@ func (c *Consumer) extend(ctx context.Context, m Message, key retrysafe.Key) (st
 	e := &extender{every: m.ExtendEvery}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // the work goes on when the caller's context ends
 	e.extend = func() {
-		if err := m.Extend(ctx); err != nil && ctx.Err() == nil {
+		call, done := context.WithTimeout(ctx, m.ExtendEvery/2) // a call that hangs would be the last one
+		defer done()
+		if err := m.Extend(call); err != nil && ctx.Err() == nil {
 			c.Tell(ctx, Event{Kind: ExtendFailed, Source: m.Source, Delivery: m.Delivery, Key: key, Err: err})
 		}
 	}

@@ -25,7 +25,8 @@ type Message struct {
 	Delivery int
 
 	// Extend asks the broker to leave the message with this consumer for a while longer. It is called every ExtendEvery
-	// while the message is being handled. Nil, or ExtendEvery 0: the broker does not need this.
+	// while the message is being handled, and its context ends after half of that time. Nil, or ExtendEvery 0: the broker
+	// does not need this.
 	Extend      func(context.Context) error
 	ExtendEvery time.Duration
 }

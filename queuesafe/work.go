@@ -19,7 +19,8 @@ const poisonCode = 0x7e7501
 func (c *Consumer) work(m Message, h Handler) retrysafe.Work {
 	return func(ctx context.Context, a *retrysafe.Attempt) (retrysafe.Result, error) {
 		control := a.Control()
-		if limit := c.options.MaxAttempts; limit > 0 && control.Tries() > limit {
+		// After saved steps, attempts that said that nothing happened count as tries too. They are no reason to give up.
+		if limit := c.options.MaxAttempts; limit > 0 && control.TookOver() && control.Tries() > limit {
 			return retrysafe.Result{}, retrysafe.TerminalCode(poisonCode, errPoison)
 		}
 		// The result of a message is empty, so a store's InTx can save it at any time.

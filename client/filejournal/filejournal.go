@@ -40,7 +40,7 @@ type Journal struct {
 	wasted  int64 // bytes about finished intents
 	entries map[string]*keptEntry
 	next    uint64
-	broken  error // after this nothing can be kept
+	broken  error // until heal has succeeded, nothing can be kept
 }
 
 // keptEntry is an entry, with its place and its size in the file.
@@ -163,6 +163,9 @@ func (j *Journal) apply(l logLine, n int64) {
 
 // Begin implements Journal.
 func (j *Journal) Begin(_ context.Context, e client.Entry) (*client.Entry, error) {
+	if err := j.heal(); err != nil {
+		return nil, err
+	}
 	j.mu.Lock()
 	if kept := j.entries[e.ID]; kept != nil {
 		known := kept.Entry
@@ -195,6 +198,9 @@ func (j *Journal) GiveUp(_ context.Context, id, why string) error {
 
 // change appends a line about an entry, if there is one.
 func (j *Journal) change(id string, l logLine) error {
+	if err := j.heal(); err != nil {
+		return err
+	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.entries[id] == nil {

@@ -4,13 +4,74 @@ import (
 	"bufio"
 	"bytes"
 	"net/http"
+	"os"
+	"path/filepath"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 	"unicode/utf8"
 
 	"github.com/retrysafe/retrysafe/client"
 )
+
+// A disk that has failed once, such as one that was full, does not keep the client from sending until it is started
+// again. While it fails, nothing is sent. What was begun before the failure is still there.
+// Seen to fail without heal: the journal stayed broken.
+func TestTheDiskRecovers(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal")
+	j, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	entry := func(id string) client.Entry { return client.Entry{ID: id, Key: "k", BegunAt: time.UnixMilli(1)} }
+	if _, err := j.Begin(t.Context(), entry("0a")); err != nil {
+		t.Fatal(err)
+	}
+	j.file.Close()
+	r, w, err := os.Pipe() // which can be written to, and not synced
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	j.file = w
+	if err := os.Mkdir(path+".new", 0o700); err != nil { // no other file can be written either
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := j.Begin(t.Context(), entry("0b")); err == nil {
+			t.Fatal("begun on a disk that fails")
+		}
+	}
+	if err := j.End(t.Context(), "0a"); err == nil {
+		t.Error("ended on a disk that fails")
+	}
+	if err := os.Remove(path + ".new"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := j.Begin(t.Context(), entry("0c")); err != nil {
+		t.Fatalf("the disk is well again: %v", err)
+	}
+	if _, err := j.Begin(t.Context(), entry("0d")); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if j, err = Open(path); err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	all, err := j.Entries(t.Context())
+	var ids []string
+	for _, e := range all {
+		ids = append(ids, e.ID)
+	}
+	// 0b may have been kept, and then Resume sends it.
+	if want := []string{"0a", "0b", "0c", "0d"}; err != nil || !slices.Equal(ids, want) {
+		t.Errorf("%v, %v, want %v", ids, err, want)
+	}
+}
 
 // Whatever the lines are, reading them invents nothing, and what is appended after them is read back.
 func FuzzJournalLines(f *testing.F) {

@@ -123,8 +123,27 @@ func (j *Journal) compactIfWorth() error {
 	return j.compact()
 }
 
+// heal makes a journal keep entries again after the disk has failed: it replaces the file, of which it is not known
+// what is on the disk, by one that has all entries.
+func (j *Journal) heal() error {
+	j.mu.Lock()
+	broken := j.broken
+	j.mu.Unlock()
+	if broken == nil {
+		return nil
+	}
+	j.syncing.Lock()
+	defer j.syncing.Unlock()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.broken == nil || errors.Is(j.broken, ErrClosed) {
+		return j.broken
+	}
+	return j.compact()
+}
+
 // compact replaces the file by one that has the entries and nothing else. If it fails the old file stays, unless only
-// the new name could not be made to last: then nothing more can be kept. Both mutexes are held.
+// the new name could not be made to last: then the journal is broken. Both mutexes are held.
 func (j *Journal) compact() error {
 	folder, err := os.Open(filepath.Dir(j.path)) // before the new name is there: the process may have no descriptor left
 	if err != nil {
@@ -147,7 +166,7 @@ func (j *Journal) compact() error {
 		return fmt.Errorf("filejournal: %w", errors.Join(err, f.Close(), os.Remove(temporary)))
 	}
 	old := j.file
-	j.file, j.size, j.synced, j.wasted = f, size, size, 0
+	j.file, j.size, j.synced, j.wasted, j.broken = f, size, size, 0, nil
 	if err := ignoreUnsupported(folder.Sync()); err != nil { // a power failure may bring the old file back
 		j.broken = fmt.Errorf("filejournal: %w", err)
 	}

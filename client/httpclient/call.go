@@ -125,6 +125,12 @@ func (c *call) Journal(e *client.Entry) error {
 			e.Header[name] = values
 		}
 	}
+	for _, name := range c.t.options.JournalHeaders {
+		name = http.CanonicalHeaderKey(name)
+		if values := c.request.Trailer[name]; len(values) > 0 { // they are known once the body has been read
+			e.Header[http.TrailerPrefix+name] = values
+		}
+	}
 	delete(e.Header, "Host") // net/http sends the request's field of that name, and not this one
 	if host := c.request.Host; host != "" && host != u.Host {
 		e.Header.Set("Host", host)

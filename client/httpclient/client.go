@@ -107,5 +107,14 @@ func (t *Transport) again(ctx context.Context, e client.Entry) (*http.Response, 
 		r.Host = host
 		r.Header.Del("Host")
 	}
+	for name, values := range r.Header {
+		if trailer, ok := strings.CutPrefix(name, http.TrailerPrefix); ok {
+			if r.Trailer == nil {
+				r.Trailer = http.Header{}
+			}
+			r.Trailer[trailer] = values
+			delete(r.Header, name)
+		}
+	}
 	return t.do(r)
 }

@@ -3,8 +3,10 @@ package httpclient_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -54,7 +56,10 @@ func (k *till) restart(answers ...answerFunc) {
 		k.base.answers = answers
 	}
 	o := k.options
-	o.Base, o.Journal = k.base, k.journal
+	o.Journal = k.journal
+	if o.Base == nil {
+		o.Base = k.base
+	}
 	caller := httpclient.New(o)
 	k.client = caller
 }
@@ -201,6 +206,44 @@ func TestResumeSendsToTheSameHost(t *testing.T) {
 	want := []string{"shop.examplenot-sent.example", "shop.examplenot-sent.example", "shop.example"}
 	if !slices.Equal(hosts, want) {
 		t.Errorf("sent to %q, want %q", hosts, want)
+	}
+	k.wantEntries(0)
+}
+
+// Trailer fields that JournalHeaders names are sent again after a restart, as trailer fields. Others, which may hold
+// credentials, are not.
+// Seen to fail with the trailer left out of Journal, and with it left in the header of again: net/http sent nothing.
+func TestResumeSendsTheTrailer(t *testing.T) {
+	var sent []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		sent = append(sent, fmt.Sprint(string(body), r.Trailer, err))
+		if len(sent) < 3 {
+			panic(http.ErrAbortHandler)
+		}
+	}))
+	defer server.Close()
+	pay := func(k *till) error {
+		ctx := client.WithIntent(t.Context(), retrysafe.Intent{Operation: "charge", Params: []string{"order-17"}})
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, server.URL, strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Trailer = http.Header{"X-Digest": {"d"}, "X-Signature": {"s"}}
+		_, err = k.client.Do(ctx, r)
+		return err
+	}
+	k := newTill(t)
+	k.options.Base, k.options.JournalHeaders = http.DefaultTransport, []string{"x-digest"}
+	k.restart()
+	wantUnknown(t, pay(k), client.GaveUpAttempts)
+	k.restart()
+	if err := k.resume(nil); err != nil || len(k.results) != 1 || k.results[0].Err != nil {
+		t.Errorf("%v, %+v", err, k.results)
+	}
+	first, again := "{}map[X-Digest:[d] X-Signature:[s]] <nil>", "{}map[X-Digest:[d]] <nil>"
+	if want := []string{first, first, again}; !slices.Equal(sent, want) {
+		t.Errorf("sent %q, want %q", sent, want)
 	}
 	k.wantEntries(0)
 }

@@ -143,7 +143,8 @@ export interface Operation {
   /** Returns the idempotency key for a call to another system: the same in each attempt at the operation. */
   childKey (name: string): Promise<string>
   /**
-   * Makes the lease run for so many seconds from now. Once the work has written, it takes a second connection of the pool.
+   * Makes the lease run for so many seconds from now. Once the work has written, that takes a second connection: one of the
+   * pool, or, if none is to spare, one that is opened for it.
    */
   extend (seconds: number): Promise<void>
 }

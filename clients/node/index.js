@@ -125,7 +125,7 @@ class Operation extends Claim {
   async extend (seconds) {
     const tx = this.#open()
     this.#refuseIfEnded('extend') // the record is locked until COMMIT: another client would wait for this one
-    if (await hasWritten(tx, this.#o)) return extend(this.#o.pool, this.lease, seconds, this.#o)
+    if (await hasWritten(tx, this.#o)) return beside(this.#o.pool, (client) => extend(client, this.lease, seconds, this.#o))
     await tx.query('ROLLBACK') // an extension counts from its COMMIT
     await extend(tx, this.lease, seconds, this.#o)
     await (this.#heldBy ? this.begin() : tx.query(this.#o.begin)) // in a step without the hold
@@ -223,6 +223,20 @@ async function hasWritten (tx, { schema = 'retrysafe' }) {
   const { rows } = await tx.query('SELECT FROM pg_locks JOIN pg_class ON pg_class.oid = relation AND relnamespace <> ' +
     "to_regnamespace($1) WHERE locktype = 'relation' AND pid = pg_backend_pid() AND mode <> 'AccessShareLock' LIMIT 1", [quoted(schema)])
   return rows.length > 0
+}
+
+// beside calls f with a client that is not the one of the work: of the pool, or, if that has none to spare, one of its own.
+// All clients of the pool may be held by work that would wait here for each other.
+async function beside (pool, f) {
+  if (!pool.waitingCount && (pool.idleCount || pool.totalCount < pool.options.max)) return f(pool)
+  const client = new pool.Client(pool.options)
+  client.on('error', () => {}) // the query reports it
+  try {
+    await client.connect()
+    return await f(client)
+  } finally {
+    client.end().catch(() => {})
+  }
 }
 
 // commit commits. PostgreSQL answers COMMIT with ROLLBACK, and no error, if a statement has failed before.

@@ -105,7 +105,7 @@ class Misuse(Error):
 
 class Failed(Error):
     """Failed, raised inside of once, rolls back the work and stores its answer as a final failure, which every later
-    call gets. run and idempotent raise it for a stored failure."""
+    call gets. run and idempotent raise it for a stored failure, with b"" once its answer is not kept any more."""
 
     def __init__(self, answer: Any, code: int = 422, content_type: str = "application/json") -> None:
         super().__init__(f"the operation has failed for good, with code {code}")
@@ -401,6 +401,7 @@ class _Attempt:
         self._released = False
         self._claim: Dict[str, Any] = {}  # the arguments of claim
         self._began = False  # whether the work may have done something
+        self._has_steps = False  # of earlier attempts
         self._held_by: Optional[str] = None  # the transaction that must end the attempt
         self._ended_last = False  # whether nothing of the program comes between the end of the attempt and COMMIT
         self._connect: Connect = lambda: None
@@ -524,9 +525,9 @@ class _Attempt:
 
     def _take(self, row: Tuple[Any, ...]) -> str:
         """Take over what claim has returned, and return its verdict."""
-        verdict, lease, attempt, code, content_type, headers, body, failed, meta, _ = row
+        verdict, lease, attempt, code, content_type, headers, body, failed, meta, steps, _ = row
         if verdict == "acquired":
-            self.lease, self.attempt = lease, attempt
+            self.lease, self.attempt, self._has_steps = lease, attempt, bool(steps)
         elif verdict == "done":
             self.done, self.failed, self.attempt, self.code = True, failed, attempt, code
             self.content_type, self.headers = content_type or "", headers or []
@@ -548,20 +549,30 @@ class _Attempt:
         else:
             keep = self._began and not self._claim["take_over"]
         with suppress(Exception):  # the lease runs out in any case
-            if _status(conn) == _ACTIVE:
-                # A task was cancelled in a statement. Newer versions of psycopg have cancelled it on the server; older ones
-                # leave the connection in a state in which nothing can be done with it. The server may miss the cancel
-                # request, and keep the row locked until the statement has ended.
-                import asyncio
-
-                conn.cancel()
-                await _result(conn.close())
+            if _status(conn) in (_ACTIVE, _CLOSED):
+                # The connection broke, or a task was cancelled in a statement. Newer versions of psycopg have cancelled it
+                # on the server; older ones leave the connection in a state in which nothing can be done with it. The
+                # server may miss that, and keep the row locked until the statement has ended.
+                if not conn.closed:
+                    conn.cancel()
+                    await _result(conn.close())
                 async with self._other() as other:
-                    await asyncio.wait_for(self._give_up(other, cause), 5)
+                    await _set_autocommit(other, False)
+                    await _finds(other, "SELECT set_config('lock_timeout', %s, true)", "5s")
+                    await self._give_up(other, cause)
             elif keep:
                 await _alone(conn, self._schema, "extend", lease=self.lease, lease_for=timedelta(0))
             else:
                 await _alone(conn, self._schema, "release", lease=self.lease)
+
+    async def _undo_claim(self) -> None:
+        """Release the key if it was claimed and the answer was lost: otherwise it would be in flight, and then abandoned,
+        although the block never began. The same owner gets the same lease again."""
+        with suppress(Exception):
+            async with self._other() as other:
+                row = await _alone(other, self._schema, "claim", **{**self._claim, "take_over": False})
+                if row[0] == "acquired":
+                    await _alone(other, self._schema, "release", lease=row[1])
 
     async def _is_held(self) -> bool:
         """Report whether the open transaction is the one that has ended the attempt."""
@@ -687,7 +698,12 @@ async def _claim(
     }
     limit, pause = time.monotonic() + wait, 0.05
     while True:
-        row = await _alone(driver, schema, "claim", **op._claim)
+        try:
+            row = await _alone(driver, schema, "claim", **op._claim)
+        except BaseException as e:
+            if (_sqlstate(e) or "08").startswith(("08", "57P0")):  # the connection broke, or the task was cancelled
+                await op._undo_claim()
+            raise
         verdict = op._take(row)
         if verdict in ("acquired", "done"):
             op.replayed = op.done
@@ -733,7 +749,7 @@ def once(
     wait         for how many seconds to wait for an attempt that runs, before InFlight is raised
     transaction  a function that returns the context manager of the transaction, if a framework must know of it:
                  django.db.transaction.atomic, or begin of a SQLAlchemy connection or session
-    connect      a function that returns another connection, used if the answer to COMMIT was lost, and by op.extend
+    connect      a function that returns another connection, used if conn breaks, and by op.extend
     schema       the schema of Retrysafe
     child_secret at least 16 bytes, or a str in UTF-8: with it the key cannot be guessed from what op.child_key returns.
                  It stays the same for as long as an operation may be resumed. None: no secret
@@ -819,8 +835,8 @@ async def _repeat(
             if not more or not again or isinstance(e, Unknown) or not options.get("take_over", True):
                 raise
             await _pause(kind._driver(conn), random.uniform(0, 0.05))
-    if op.failed:
-        raise Failed(op.answer, op.code, op.content_type)
+    if op.failed:  # also if its answer is not kept any more: AnswerGone would be taken for a success
+        raise Failed(op._answer or b"", op.code, op.content_type)
     return op.answer
 
 
@@ -1082,7 +1098,8 @@ async def _call(conn: Any, schema: str, function: str, **arguments: Any) -> Tupl
     into it."""
     given = {name: value for name, value in arguments.items() if value is not None or name == "lease"}
     columns = {
-        "claim": "verdict, lease, attempt, code, content_type, headers, body, failed, meta, lease_left", "step": "*", "child_key": "*",
+        "claim": "verdict, lease, attempt, code, content_type, headers, body, failed, meta, step_names, lease_left",
+        "step": "*", "child_key": "*",
     }.get(function, "pg_current_xact_id_if_assigned()::text")
     sql = "SELECT {} FROM {}.{}({})".format(
         columns, _quoted(schema).replace("%", "%%"), function,

@@ -15,6 +15,7 @@ time and has one connection to the database; start more loops in threads or proc
 | it commits, or had been committed before | ack: it is removed |
 | Failed, Mismatch, or the message has no key | dead: it goes to the dead letters |
 | InFlight, LeaseLost, OutcomeUnknown, or the database fails before the work | later: it is delivered again |
+| it has ended the process, or Unknown was raised, in each of max_attempts attempts | dead, without another attempt |
 | Abandoned, or any other exception of the work | later, and dead after max_deliveries deliveries |
 """
 
@@ -43,8 +44,8 @@ Verdict = Tuple[str, str, float]  # what becomes of the message, why, and in how
 def sqs(
     client: Any, queue_url: str, connect: retrysafe.Connect, handle: Handle, *, scope: str,
     dead_letters: Optional[str] = None, key: Optional[Key] = None, visibility: int = 30, poll: int = 20,
-    max_deliveries: int = 1000, min_delay: float = 1, max_delay: float = 60, stop: Optional[threading.Event] = None,
-    report: Optional[Report] = None, **options: Any,
+    max_deliveries: int = 1000, max_attempts: int = 10, min_delay: float = 1, max_delay: float = 60,
+    stop: Optional[threading.Event] = None, report: Optional[Report] = None, **options: Any,
 ) -> None:
     """Consume a queue of SQS until stop is set.
 
@@ -58,6 +59,9 @@ def sqs(
     visibility      for how many seconds SQS hides a message; extended every third of it while the work runs
     poll            for how many seconds to wait for a message
     max_deliveries  after so many deliveries, a message whose work raises an exception is dead
+    max_attempts    after so many attempts without a known outcome, a message is dead: its work may be what ends the
+                    process. A message with saved steps, whose other attempts count too, gets max_deliveries attempts. 0: no
+                    limit
     report          is called as report("ack", "processed", message): "ack", "later" or "dead", and why
     options         of retrysafe.once
     """
@@ -65,7 +69,7 @@ def sqs(
         attributes = client.get_queue_attributes(QueueUrl=queue_url, AttributeNames=["RedrivePolicy"])
         if "RedrivePolicy" not in attributes.get("Attributes", {}):
             raise retrysafe.InvalidArgument("the queue has no redrive policy: pass dead_letters, the URL of a queue")
-    work = _Work(connect, handle, scope, max_deliveries, min_delay, max_delay, report, options)
+    work = _Work(connect, handle, scope, max_deliveries, max_attempts, min_delay, max_delay, report, options)
     with work:
         while not (stop and stop.is_set()):
             received = client.receive_message(
@@ -150,8 +154,8 @@ def _repeated(every: float, call: Callable[[], Any]) -> Iterator[None]:
 def kafka(
     config: Mapping[str, Any], topics: Sequence[str], connect: retrysafe.Connect, handle: Handle, *, scope: str,
     dead_letters: str,
-    key: Optional[Key] = None, max_deliveries: int = 1000, min_delay: float = 1, max_delay: float = 60,
-    stop: Optional[threading.Event] = None, report: Optional[Report] = None, **options: Any,
+    key: Optional[Key] = None, max_deliveries: int = 1000, max_attempts: int = 10, min_delay: float = 1,
+    max_delay: float = 60, stop: Optional[threading.Event] = None, report: Optional[Report] = None, **options: Any,
 ) -> None:
     """Consume topics of Kafka until stop is set, each partition in order. The arguments are those of sqs, and
 
@@ -180,7 +184,7 @@ def kafka(
         if producer.flush(30) or failures:
             raise KafkaException(failures[0] if failures else "the dead letter was not delivered")
 
-    work = _Work(connect, handle, scope, max_deliveries, min_delay, max_delay, report, options)
+    work = _Work(connect, handle, scope, max_deliveries, max_attempts, min_delay, max_delay, report, options)
     try:
         with work:
             # A partition that is assigned is not paused. With cooperative-sticky those that stay here are, and are not named.
@@ -226,12 +230,12 @@ class _Work:
     """_Work does the work of messages, one at a time, on a connection of its own."""
 
     def __init__(
-        self, connect: retrysafe.Connect, handle: Handle, scope: str, max_deliveries: int, min_delay: float,
-        max_delay: float, report: Optional[Report], options: Dict[str, Any],
+        self, connect: retrysafe.Connect, handle: Handle, scope: str, max_deliveries: int, max_attempts: int,
+        min_delay: float, max_delay: float, report: Optional[Report], options: Dict[str, Any],
     ) -> None:
         self._connect, self._handle, self._scope, self._options = connect, handle, scope, options
-        self._max_deliveries, self._min_delay, self._max_delay = max_deliveries, min_delay, max_delay
-        self._report = report
+        self._max_deliveries, self._max_attempts = max_deliveries, max_attempts
+        self._min_delay, self._max_delay, self._report = min_delay, max_delay, report
         self._conn: Any = None
 
     def __enter__(self) -> _Work:
@@ -261,10 +265,14 @@ class _Work:
         except Exception:
             return "dead", "no_key", 0
         delay = min(self._max_delay, self._min_delay * 2 ** min(delivery - 1, 30))
-        ran = False
+        ran = is_poison = False
 
         def work(op: retrysafe.Operation) -> Any:
-            nonlocal ran
+            nonlocal ran, is_poison
+            limit = max(self._max_attempts, self._max_deliveries) if op._has_steps else self._max_attempts
+            is_poison = 0 < self._max_attempts and limit < op.attempt
+            if is_poison:
+                raise retrysafe.Failed("too many attempts without a known outcome")
             ran = True
             return self._handle(op, message)
 
@@ -277,8 +285,10 @@ class _Work:
         except (retrysafe.LeaseLost, retrysafe.OutcomeUnknown) as e:
             self._close()
             return "later", type(e).__name__, delay
-        except (retrysafe.Failed, retrysafe.Mismatch) as e:
-            return "dead", "failed" if isinstance(e, retrysafe.Failed) else "mismatch", 0
+        except retrysafe.Failed:
+            return "dead", "poison" if is_poison else "failed", 0
+        except retrysafe.Mismatch:
+            return "dead", "mismatch", 0
         except retrysafe.AnswerGone:
             return "ack", "duplicate", 0
         except Exception as e:

@@ -1,8 +1,10 @@
 package cases_test
 
 import (
+	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/retrysafe/retrysafe/probe"
 	"github.com/retrysafe/retrysafe/probe/internal/target"
@@ -45,6 +47,21 @@ func TestRetriesGetTheFirstAnswer(t *testing.T) {
 		target.TwoFramings: probe.Pass,
 	})
 	wantAs(t, "B02", probe.Pass, as("paypal"), target.ReplayedAs200)
+}
+
+// A server in front of the API may date each answer. Seen to fail with Expires compared.
+func TestAnExpiresOfEachAnswer(t *testing.T) {
+	t.Parallel()
+	api, server := target.Start(t)
+	behind, answers := server.Config.Handler, time.Duration(0)
+	server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answers++ // the probe makes one request at a time
+		w.Header().Set("Expires", time.Now().Add(time.Hour+answers*time.Second).UTC().Format(http.TimeFormat))
+		behind.ServeHTTP(w, r)
+	})
+	if o, _ := only(t, "B11", recipeFor(t, server.URL, api)); o.Verdict != probe.Pass {
+		t.Errorf("%s: %v", o.Verdict, o.Findings)
+	}
 }
 
 func TestRequestsWithoutKeys(t *testing.T) {

@@ -204,6 +204,7 @@ public final class Retrysafe {
                 Operation op = new Operation(tx, held);
                 Failed failure = null;
                 try {
+                    held.began = true;
                     Object answer = work.run(tx, op);
                     if (op.answer == null) {
                         op.end("complete", answer, 200, "application/json");
@@ -245,7 +246,7 @@ public final class Retrysafe {
      * happened.
      */
     private static void giveUp(DataSource database, Row held, Key key, Exception cause) {
-        boolean keep = cause instanceof Unknown || !key.takeOver && !(cause instanceof Retryable);
+        boolean keep = cause instanceof Unknown || held.began && !key.takeOver && !(cause instanceof Retryable);
         try (Connection conn = database.getConnection()) {
             conn.setAutoCommit(true); // some pools hand out connections without it
             if (keep) {
@@ -286,7 +287,7 @@ public final class Retrysafe {
             try {
                 row = claim(database, key, owner, key.takeOver);
             } catch (SQLException e) {
-                if (--tries < 1 || !isConflict(e)) {
+                if (--tries < 1 || !isConflict(e) && !isLost(e)) {
                     throw e;
                 }
                 continue;
@@ -338,6 +339,7 @@ public final class Retrysafe {
         final Answer answer; // its body is null if it is not kept any more
         final boolean failed;
         final long left;
+        boolean began; // whether the work may have done something
 
         Row(ResultSet r) throws SQLException {
             verdict = r.getString(1);
@@ -405,6 +407,14 @@ public final class Retrysafe {
     private static boolean isConflict(Throwable e) {
         List<String> states = states(e);
         return states.contains("40001") || states.contains("40P01");
+    }
+
+    /**
+     * Whether the connection broke, so that the claim may have been made: the same owner gets the same lease again.
+     * Without that the key would be in flight, and then abandoned, although the work was never called.
+     */
+    private static boolean isLost(SQLException e) {
+        return String.valueOf(e.getSQLState()).matches("(08|57P0).*");
     }
 
     /** Whether the server has refused a COMMIT. Of a server or a pooler that is going away, nothing is known. */

@@ -130,11 +130,12 @@ for (const [name, options] of Object.entries({
       assert.equal(await charges(pool, key + 'b'), 1)
     })
 
-    // Seen to fail, in repeatable read, with another connection for each extension.
+    // Seen to fail, in repeatable read, with another connection for each extension. In a pool of one client, seen to wait
+    // for ever with the pool given to extend in place of beside.
     test('the lease is extended before the work writes, and after', async (t) => {
       const key = newKey()
       const pool = newPool(t, options)
-      const work = charge(key, async (tx, op) => { if (!/repeatable|serializable/.test(options.options) && options.max !== 1) await op.extend(60) })
+      const work = charge(key, async (tx, op) => { if (!/repeatable|serializable/.test(options.options)) await op.extend(60) })
       const extended = async (tx, op) => {
         await op.extend(60)
         return work(tx, op)

@@ -270,6 +270,18 @@ class Long(Case):
         self.assertTrue(op.done)
         self.assertRaises(retrysafe.AnswerGone, lambda: op.answer)
 
+    # AnswerGone would be taken for a success: the queues acknowledged such a message, and it was not among the dead ones.
+    # Seen to fail with op.answer in the error of _repeat.
+    def test_a_failure_whose_answer_is_not_kept(self):
+        def refuse(op):
+            raise retrysafe.Failed("refused", 402)
+
+        for answer in b"refused", b"":
+            with self.assertRaises(retrysafe.Failed) as caught:
+                retrysafe.run(self.admin, "payments", self.id(), None, refuse)
+            self.assertEqual((caught.exception.answer, caught.exception.code), (answer, 402))
+            self.admin.execute("DELETE FROM retrysafe.results")
+
 
 class Run(Case):
     # Seen to fail with 40001 not among the errors after which work runs again.

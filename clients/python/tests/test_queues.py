@@ -171,6 +171,39 @@ class SQS(Queues):
                    max_deliveries=1, stop=self.stop, report=self.report)
         self.assertEqual(self.outcome("one"), [("later", "store_down")] * 3 + [("ack", "processed")])
 
+    # A message whose work ends the process, because it takes all the memory, would do so for ever: the queue of a loop with
+    # dead_letters gives nothing up, and a partition of Kafka stays where it is.
+    # Seen to fail without is_poison: the work ran once more; and with _has_steps left out: that of the other message did not.
+    def test_work_that_ends_the_process(self):
+        conn = self.opened(psycopg.connect(DATABASE))
+        for body in ("one", "two"):
+            key = f"{self.id()} {body}"
+            for _ in range(2):
+                op = retrysafe.claim(conn, self.id(), key, body, take_over=True)
+                if body == "two":
+                    retrysafe.save_step(conn, op.lease, "step", "done")
+                    conn.commit()
+                self.expire(key)
+        self.send("two", f"{self.id()} two")
+        self.consume(1, max_attempts=2)
+        self.assertEqual((self.outcome("two"), self.charges("two")), ([("ack", "processed")], 1))
+        for _ in range(2):
+            self.send("one", f"{self.id()} one")
+        self.consume(2, max_attempts=2)
+        self.assertEqual((self.outcome("one"), self.seen["one"]), ([("dead", "poison"), ("dead", "failed")], 0))
+        letters = self.received(self.dead)
+        self.assertEqual(sorted(m["MessageAttributes"][queues.REASON]["StringValue"] for m in letters), ["failed", "poison"])
+
+    # The loop ended after the key had failed and before the message was with the dead letters, and then the record was
+    # purged, or its replay window ended. Seen to fail with op.answer in the error of _repeat: the message was acknowledged.
+    def test_a_failure_whose_answer_is_not_kept(self):
+        for _ in range(2):
+            self.send("refused", "4")
+            self.consume(1)
+            self.admin.execute("DELETE FROM retrysafe.results")
+        self.assertEqual(self.outcome("refused"), [("dead", "failed")] * 2)
+        self.assertEqual(self.seen["refused"], 1)
+
     def test_an_option_that_does_not_exist(self):
         self.send("one", None)
         self.assertRaisesRegex(TypeError, "colour", self.consume, 1, colour="red")
