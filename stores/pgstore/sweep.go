@@ -50,9 +50,6 @@ func (s *Store) Sweep(ctx context.Context, limit int) (int, error) {
 		return 0, err
 	}
 	defer s.releaseSweepLock(ctx)
-	if err := s.maintainPartitions(ctx); err != nil {
-		return 0, err
-	}
 	swept, err := s.sweepClaims(ctx, limit)
 	if err == nil && swept < limit {
 		var older int
@@ -61,6 +58,11 @@ func (s *Store) Sweep(ctx context.Context, limit int) (int, error) {
 	}
 	if err == nil {
 		err = s.indexStates(ctx)
+	}
+	// Last, because dropping a day waits for every transaction that has begun before, for as long as ctx allows: one that
+	// a program has left open would keep records from being deleted.
+	if err == nil {
+		err = s.maintainPartitions(ctx)
 	}
 	return swept, err
 }
