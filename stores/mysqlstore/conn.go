@@ -110,9 +110,14 @@ func (c *conns) connect(ctx context.Context) (*conn, error) {
 // rollbackTime is how long the end of a transaction that has failed may take.
 const rollbackTime = 5 * time.Second
 
-// put takes a connection back, which is closed if it has failed or if there are enough. After an error a transaction
-// may be open.
+// put takes a connection back, which is closed if it has failed or if there are enough, or if it leads to a server that
+// is read-only: it would be used for ever, although by now there may be another primary. After an error a transaction may
+// be open.
 func (c *conns) put(conn *conn, err error) {
+	if isReadOnly(err) {
+		discard(conn)
+		return
+	}
 	if err != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), rollbackTime)
 		_, err = conn.ExecContext(ctx, "ROLLBACK")
