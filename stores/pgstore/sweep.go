@@ -79,9 +79,11 @@ func (s *Store) takeSweepLock(ctx context.Context) (mine bool, err error) {
 	return mine, nil
 }
 
-// releaseSweepLock lets other processes sweep. If it fails, they can after sweepLockTime.
+// releaseSweepLock lets other processes sweep. If it fails, they can after sweepLockTime. It has a deadline of its own,
+// because a server that has stopped answering would hold the caller up for ever, and a connection of the pool with it.
 func (s *Store) releaseSweepLock(ctx context.Context) {
-	ctx = context.WithoutCancel(ctx)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
+	defer cancel()
 	_ = s.readCommitted(ctx, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, s.sql.releaseSweepLock, "sweep", &s.sweeper.me)
 		return err
