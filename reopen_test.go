@@ -101,8 +101,8 @@ func TestReopenRefuses(t *testing.T) {
 	}
 }
 
-// A purge that arrives after the key was reopened and has ended again leaves the later answer, and says that the key has
-// changed. One that was carried out, and whose answer was lost, is not carried out on the later answer either.
+// A purge that arrives after the key was reopened and has ended again leaves the later answer, and says that the key
+// has changed. One that was carried out, and whose answer was lost, is not carried out on the later answer either.
 //
 // Seen to fail with the comparisons of the fence taken out of the Purge of memstore: the later answer was gone.
 func TestPurgeThatArrivesLate(t *testing.T) {

@@ -339,8 +339,8 @@ type Purger interface {
 	//
 	// A newest record that has been reopened or claimed since, and has a step of that name, has been purged by an earlier
 	// call: then Purge leaves it as it is and returns nil, so that a call which arrives late drops no answer that is newer
-	// than the decision. It returns ErrKeyUnknown if there is no record, and ErrNotEnded if the newest has not ended or its
-	// last claim has another fence; then nothing is changed.
+	// than the decision. It returns ErrKeyUnknown if there is no record, and ErrNotEnded if the newest has not ended or
+	// its last claim has another fence; then nothing is changed.
 	Purge(ctx context.Context, d Digest, fence int64, s StepResult) error
 }
 

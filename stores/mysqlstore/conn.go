@@ -111,8 +111,8 @@ func (c *conns) connect(ctx context.Context) (*conn, error) {
 const rollbackTime = 5 * time.Second
 
 // put takes a connection back, which is closed if it has failed or if there are enough, or if it leads to a server that
-// is read-only: it would be used for ever, although by now there may be another primary. After an error a transaction may
-// be open.
+// is read-only: it would be used for ever, although by now there may be another primary. After an error a transaction
+// may be open.
 func (c *conns) put(conn *conn, err error) {
 	if isReadOnly(err) {
 		discard(conn)
@@ -206,8 +206,8 @@ func lockName(what, database string) string {
 var errLocked = errors.New("mysqlstore: another session holds the lock")
 
 // locked runs f while conn holds a lock of the server, for which it waits at most so long. Otherwise it returns
-// errLocked. The unlocking has a deadline of its own, because a server that has stopped answering would hold the caller up
-// for ever; the server unlocks when it finds the connection closed.
+// errLocked. The unlocking has a deadline of its own, because a server that has stopped answering would hold the caller
+// up for ever; the server unlocks when it finds the connection closed.
 func locked(ctx context.Context, conn *conn, name string, wait time.Duration, f func() error) error {
 	var got sql.NullInt64
 	text := fmt.Sprintf("SELECT GET_LOCK('%s', %d)", name, int(wait.Seconds()))

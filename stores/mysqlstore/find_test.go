@@ -253,7 +253,8 @@ func TestSweepDropsTagsAndSightings(t *testing.T) {
 	if tags, sightings := keptRows(t, s); tags != 5 || sightings != 5 {
 		t.Errorf("%d tags and %d sightings, want those of 5 records that are kept for audit", tags, sightings)
 	}
-	if err := s.Purge(t.Context(), leases[0].Key.Digest(), leases[0].Fence, retrysafe.StepResult{Name: "purged"}); err != nil {
+	ended := leases[0]
+	if err := s.Purge(t.Context(), ended.Key.Digest(), ended.Fence, retrysafe.StepResult{Name: "purged"}); err != nil {
 		t.Fatal(err)
 	}
 	if got := findIDs(t, s, retrysafe.FindParams{Tag: "order=1"}); len(got) != 5 {

@@ -94,7 +94,8 @@ func TestOpenTransactionDelaysNoDeletion(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = tx.Rollback() }()
-	if _, err := tx.Exec(inDatabase("INSERT INTO {{results}} SELECT * FROM {{results}} WHERE FALSE", s.options.Database)); err != nil {
+	const use = "INSERT INTO {{results}} SELECT * FROM {{results}} WHERE FALSE"
+	if _, err := tx.Exec(inDatabase(use, s.options.Database)); err != nil {
 		t.Fatal(err)
 	}
 	s.sweeper.maintained = time.Time{}

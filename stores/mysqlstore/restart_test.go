@@ -14,8 +14,8 @@ import (
 )
 
 // readOnly expects that errors of a server which became read-only say what to do, also if the driver closes connections
-// to it, and that a Store goes on after that, on other connections. Seen to fail with ErrConnDone left out of advise, and
-// with isReadOnly left out of put (one was kept).
+// to it, and that a Store goes on after that, on other connections. Seen to fail with ErrConnDone left out of advise,
+// and with isReadOnly left out of put (one was kept).
 func readOnly(t *testing.T, server *servers.MariaDB, owner *Store) {
 	t.Helper()
 	role, app := stranger(t, server.DSN(owner.options.Database))

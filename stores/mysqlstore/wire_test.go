@@ -76,9 +76,9 @@ func (c *cutConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// The end of a transaction that the network has swallowed, without a word to either side, holds the caller up for the time
-// that is for it. After a COMMIT the transaction is still open, and the outcome is unknown. Seen to fail with t.tx.Commit,
-// and with t.tx.Rollback, in the place of Within: InTx had not returned after two minutes.
+// The end of a transaction that the network has swallowed, without a word to either side, holds the caller up for the
+// time that is for it. After a COMMIT the transaction is still open, and the outcome is unknown. Seen to fail with
+// t.tx.Commit, and with t.tx.Rollback, in the place of Within: InTx had not returned after two minutes.
 func TestSwallowedEnd(t *testing.T) {
 	t.Parallel()
 	dsn := shared.Get(t).Database(t)
@@ -164,9 +164,9 @@ func (c swallowingConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// A server may say why before it closes a connection that was idle for too long, and reads no further statement from it. The
-// operation that finds the connection so is sent again on another one. The server of the tests says nothing; the connection
-// does in its place.
+// A server may say why before it closes a connection that was idle for too long, and reads no further statement from
+// it. The operation that finds the connection so is sent again on another one. The server of the tests says nothing;
+// the connection does in its place.
 //
 // Seen to fail with idleTooLong left out of errorNumber: the claim failed with error 4031.
 func TestConnectionThatWasIdleForTooLong(t *testing.T) {

@@ -42,7 +42,8 @@ func runContract(t *testing.T, url string, o Options) {
 
 // Seen to fail with Intact returning nil: work that said ROLLBACK was completed, and work that said COMMIT ran twice;
 // with InDoubt doing nothing; with the rollback taken out of inTx; with the completion's answer ignored; with resolve
-// returning an error without a mark; and with db.BeginTx in the place of storekit.Begin. What breaks each rule is in storetest.
+// returning an error without a mark; and with db.BeginTx in the place of storekit.Begin. What breaks each rule is in
+// storetest.
 func TestInTxContract(t *testing.T) {
 	t.Parallel()
 	for _, withSQL := range []bool{false, true} {

@@ -18,8 +18,8 @@ import (
 	"github.com/retrysafe/retrysafe/stores/internal/testkit"
 )
 
-// hanging returns the URL of a server that does not answer on a connection once a client has sent a text there, until let
-// is called. Then such connections break.
+// hanging returns the URL of a server that does not answer on a connection once a client has sent a text there, until
+// let is called. Then such connections break.
 func hanging(t *testing.T, server, text string) (through string, let func()) {
 	t.Helper()
 	u, err := url.Parse(server)

@@ -115,8 +115,8 @@ func (l *listener) setConnected(now bool) {
 }
 
 // listen returns when the connection is lost, or when no notification arrives through it. What comes before the first
-// notification has a deadline, because a server that hangs behind a proxy which accepts connections would hold it up for
-// ever, also when there is another server by then.
+// notification has a deadline, because a server that hangs behind a proxy which accepts connections would hold it up
+// for ever, also when there is another server by then.
 func (l *listener) listen() error {
 	begin, cancel := context.WithTimeout(l.ctx, l.timeout)
 	defer cancel()

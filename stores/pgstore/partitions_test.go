@@ -131,8 +131,8 @@ func TestPastDaysGoWhenNothingMayBeRead(t *testing.T) {
 	}
 }
 
-// A transaction that was left open delays the end of a past day, and not the deletion of records. A sweep whose time is over
-// meanwhile leaves the day to a later one.
+// A transaction that was left open delays the end of a past day, and not the deletion of records. A sweep whose time is
+// over meanwhile leaves the day to a later one.
 //
 // Seen to fail with the partitions maintained before sweepClaims: nothing was swept.
 func TestOpenTransactionDelaysNoDeletion(t *testing.T) {

@@ -9,8 +9,9 @@ import (
 
 // List merges the listings of all shards, the newest records first by the fences that their shards gave: as far as the
 // clocks of the shards agree. It reads a page of each shard, and more where a shard holds records of keys that are not
-// its own. During a move it shows each key once, and reads the records of the new shards for what the old ones have. At the
-// stage OldDecides a listing of records that have succeeded or failed lacks those that have done so in the new store alone.
+// its own. During a move it shows each key once, and reads the records of the new shards for what the old ones have. At
+// the stage OldDecides a listing of records that have succeeded or failed lacks those that have done so in the new
+// store alone.
 //
 // It returns errors.ErrUnsupported if a shard is not an Inspector.
 func (s *Store) List(ctx context.Context, p retrysafe.ListParams) ([]retrysafe.Record, error) {
@@ -113,10 +114,10 @@ func (s *Store) pagesOf(of *shard, read reader, p retrysafe.ListParams) *pages {
 // shown reports whether a listing of records in this state, 0 for any, shows a key's record that this shard has: if the
 // shard decides, or if the one that decides knows nothing of the key and will see this record when it is claimed.
 //
-// A record of the shard that decides becomes what Inspect shows if it has not ended: the attempt may have ended in the other
-// store alone, or an InTx of the stage before may have completed it there, and it would be listed as abandoned. A listing of
-// ended records has such a key at the stage NewDecides. At OldDecides it does not: each record of the new store would be
-// looked up in the old one.
+// A record of the shard that decides becomes what Inspect shows if it has not ended: the attempt may have ended in the
+// other store alone, or an InTx of the stage before may have completed it there, and it would be listed as abandoned. A
+// listing of ended records has such a key at the stage NewDecides. At OldDecides it does not: each record of the new
+// store would be looked up in the old one.
 func (s *Store) shown(ctx context.Context, of *shard, r *retrysafe.Record, state retrysafe.State) (bool, error) {
 	d := r.Key.Digest()
 	at := s.place(d)

@@ -136,8 +136,8 @@ func TestPurgeOfAnAnswerInOneStore(t *testing.T) {
 	}
 }
 
-// A purge that arrives after the key was reopened and has ended again, during a move as well, drops nothing of the later
-// attempt; and one that was carried out is not carried out again. The fence may be that of either store.
+// A purge that arrives after the key was reopened and has ended again, during a move as well, drops nothing of the
+// later attempt; and one that was carried out is not carried out again. The fence may be that of either store.
 //
 // Seen to fail with Purge finding its record by "ended(c)" alone: the later answer was dropped.
 func TestLatePurge(t *testing.T) {
@@ -199,8 +199,9 @@ func TestLatePurge(t *testing.T) {
 	}
 }
 
-// A listing shows a key that has ended in one store of a move as Inspect does, and not as what the store that decides has
-// of it: an InTx of the stage before completes the key in one store alone, and so does a process that dies between both.
+// A listing shows a key that has ended in one store of a move as Inspect does, and not as what the store that decides
+// has of it: an InTx of the stage before completes the key in one store alone, and so does a process that dies between
+// both.
 //
 // Seen to fail with the second case left out of shown, and with endedHere false.
 func TestListOfAnAnswerInOneStore(t *testing.T) {

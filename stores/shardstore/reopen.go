@@ -67,9 +67,9 @@ type recordCopy struct {
 	retrysafe.Record
 }
 
-// copies returns the key's newest records: that of the old store and that of the new one, at whatever stage, so that all
-// processes change them in the same order. If both have ended, the same attempt has ended in both: a later one would have
-// claimed both, and so have changed the one that is looked at before and after the other.
+// copies returns the key's newest records: that of the old store and that of the new one, at whatever stage, so that
+// all processes change them in the same order. If both have ended, the same attempt has ended in both: a later one
+// would have claimed both, and so have changed the one that is looked at before and after the other.
 func (s *Store) copies(ctx context.Context, verb string, d retrysafe.Digest, at placement) ([]recordCopy, error) {
 	look := func(of *shard) (c []recordCopy, err error) {
 		found, err := of.inspect(ctx, d)

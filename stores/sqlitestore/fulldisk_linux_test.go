@@ -195,8 +195,8 @@ func TestALongLogIsGivenBack(t *testing.T) {
 	})
 }
 
-// A store that is full of records past their retention accepts new keys once they are swept, although nothing but refused
-// keys is written to it.
+// A store that is full of records past their retention accepts new keys once they are swept, although nothing but
+// refused keys is written to it.
 //
 // Seen to fail with the sweeper left out of makeRoom: a key was refused for a minute.
 func TestAFullStoreIsSwept(t *testing.T) {

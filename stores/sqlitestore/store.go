@@ -151,8 +151,8 @@ func (s *Store) saved(t *writeTx, operations int) {
 	s.checkpointer.saved(operations)
 }
 
-// makeRoom has the log and the records looked at that may give space back. It is called by what finds no space: new keys
-// are refused until then, so that what is written would have neither of them looked at.
+// makeRoom has the log and the records looked at that may give space back. It is called by what finds no space: new
+// keys are refused until then, so that what is written would have neither of them looked at.
 func (s *Store) makeRoom() {
 	s.checkpointer.look()
 	s.sweeper.look()

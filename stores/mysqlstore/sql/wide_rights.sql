@@ -1,5 +1,6 @@
--- Names the accounts that may call the procedures as services do, and can read the tables too, or columns of them: by rights
--- of their own, or by those of roles. The comments are statements: the first one of MariaDB, the second one of MySQL.
+-- Names the accounts that may call the procedures as services do, and can read the tables too, or columns of them: by
+-- rights of their own, or by those of roles. The comments are statements: the first one of MariaDB, the second one of
+-- MySQL.
 WITH RECURSIVE held (user, host, via, via_host) AS (
 	SELECT user, host, user, host FROM mysql.user WHERE host <> ''
 	UNION SELECT user, host, 'PUBLIC', '' FROM mysql.user WHERE host <> ''

@@ -1,6 +1,6 @@
 -- Drops the answers of a key's records that may be read, and their steps except those whose names begin with $5, and
--- adds a step to the newest, if that one has ended under the fence $2. Returns whether the newest is purged by that step,
--- now or before.
+-- adds a step to the newest, if that one has ended under the fence $2. Returns whether the newest is purged by that
+-- step, now or before.
 WITH t AS MATERIALIZED (SELECT {{schema}}.clock() AS now),
 live AS MATERIALIZED (
 	SELECT c.first_fence, c.fence, c.ends_at, c.state FROM {{schema}}.claims c, t
