@@ -100,6 +100,10 @@ func (f *faulty) Release(ctx context.Context, l retrysafe.Lease) error {
 	return f.call("release", func() error { return f.Store.Release(ctx, l) })
 }
 
+func (f *faulty) Purge(ctx context.Context, d retrysafe.Digest, fence int64, s retrysafe.StepResult) error {
+	return f.call("purge", func() error { return f.Store.Purge(ctx, d, fence, s) })
+}
+
 func (f *faulty) Reopen(ctx context.Context, d retrysafe.Digest, fence int64, s retrysafe.StepResult) error {
 	return f.call("reopen", func() error { return f.Store.Reopen(ctx, d, fence, s) })
 }

@@ -333,13 +333,15 @@ type Purge struct {
 // Purger is implemented by stores that can drop what was answered of a key before its retention has passed.
 type Purger interface {
 	// Purge drops Meta, Body and steps of the records that Inspect returns for a key, except steps whose names begin
-	// with AuditStepPrefix, ends the Replay window of those records, and adds the step s to the newest. It changes
-	// nothing else: the key stays taken until its Key window has passed, and claims are told Done without an answer. If
-	// a step of that name is already saved, it is not added again.
+	// with AuditStepPrefix, ends the Replay window of those records, and adds the step s to the newest, if the last claim
+	// of that one has this fence and has ended. It changes nothing else: the key stays taken until its Key window has
+	// passed, and claims are told Done without an answer. If a step of that name is already saved, it is not added again.
 	//
-	// It returns ErrKeyUnknown if there is no record, and ErrNotEnded if the newest has not ended; then nothing is
-	// changed.
-	Purge(ctx context.Context, d Digest, s StepResult) error
+	// A newest record that has been reopened or claimed since, and has a step of that name, has been purged by an earlier
+	// call: then Purge leaves it as it is and returns nil, so that a call which arrives late drops no answer that is newer
+	// than the decision. It returns ErrKeyUnknown if there is no record, and ErrNotEnded if the newest has not ended or
+	// its last claim has another fence; then nothing is changed.
+	Purge(ctx context.Context, d Digest, fence int64, s StepResult) error
 }
 
 // Purge drops the answer of a key that has ended: Meta, Body and steps of its records, including records that are kept
@@ -386,7 +388,7 @@ func (g *Guard) Purge(ctx context.Context, d Digest, p Purge) (Record, error) {
 func (g *Guard) purge(ctx context.Context, purger Purger, known Record, p Purge) (Record, error) {
 	entry := newAuditEntry(ResolvePurge, p.Reason, p.By, known)
 	d := known.Key.Digest()
-	err := g.saveWithRetries(ctx, func(ctx context.Context) error { return purger.Purge(ctx, d, entry) })
+	err := g.saveWithRetries(ctx, func(ctx context.Context) error { return purger.Purge(ctx, d, known.Fence, entry) })
 	switch {
 	case errors.Is(err, ErrNotEnded), errors.Is(err, ErrKeyUnknown):
 		return known, fmt.Errorf("purge key %s: it has changed meanwhile: %w", d, err)

@@ -253,7 +253,7 @@ func (x *exchange) refusedByQuota() bool {
 
 // lookUp returns the record of the key without claiming it; a zero one if there is none.
 func (x *exchange) lookUp(ctx context.Context) (retrysafe.Record, error) {
-	inspector, ok := x.m.guard.Store().(retrysafe.Inspector)
+	inspector, ok := retrysafe.As[retrysafe.Inspector](x.m.guard.Store())
 	if !ok {
 		return retrysafe.Record{}, errors.ErrUnsupported
 	}

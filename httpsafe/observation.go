@@ -94,7 +94,7 @@ type sweptStore struct {
 }
 
 func patientlySwept(s retrysafe.Store) retrysafe.Store {
-	if sweeper, ok := s.(retrysafe.Sweeper); ok {
+	if sweeper, ok := retrysafe.As[retrysafe.Sweeper](s); ok {
 		return sweptStore{s, sweeper}
 	}
 	return s

@@ -106,13 +106,13 @@ func Begin[T any](ctx, end context.Context, begin func(context.Context) (T, erro
 	return tx, err
 }
 
-// Within calls commit, which minds no context, as that of database/sql, and returns its error. If ctx ends first, it returns
-// that there was no answer, and leaves commit to end when the server answers or the connection breaks: a server that is
-// cut off, or that waits for room on its disk, would otherwise hold up the caller for as long. Resolve then reads what has
-// become of the transaction.
-func Within(ctx context.Context, commit func() error) error {
+// Within calls end, the Commit or Rollback of database/sql, which minds no context, and returns its error. If ctx ends
+// first, it returns that there was no answer, and leaves end to return when the server answers or the connection
+// breaks: a server that is cut off, or that waits for room on its disk, would otherwise hold up the caller for as long.
+// Resolve then reads what has become of a COMMIT.
+func Within(ctx context.Context, end func() error) error {
 	answer := make(chan error, 1)
-	go func() { answer <- commit() }()
+	go func() { answer <- end() }()
 	select {
 	case err := <-answer:
 		return err

@@ -107,13 +107,13 @@ func (s *inspected) Walk(ctx context.Context, visit func(retrysafe.Record) error
 }
 
 // Purge implements [retrysafe.Purger]. It needs no key: the step, which is one of the trail, stays as it is.
-func (s *inspected) Purge(ctx context.Context, d retrysafe.Digest, step retrysafe.StepResult) error {
+func (s *inspected) Purge(ctx context.Context, d retrysafe.Digest, fence int64, step retrysafe.StepResult) error {
 	purger, ok := retrysafe.As[retrysafe.Purger](s.inner)
 	if !ok {
 		return fmt.Errorf("purge %s: the encrypted store, a %T, is not a retrysafe.Purger: %w", d, s.inner,
 			errors.ErrUnsupported)
 	}
-	return purger.Purge(ctx, d, step)
+	return purger.Purge(ctx, d, fence, step)
 }
 
 // Risks implements [retrysafe.RiskReporter]. A store that reports no risks has none that are known.

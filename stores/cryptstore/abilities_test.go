@@ -115,7 +115,8 @@ func TestWhatTheInnerStoreLacksIsUnsupported(t *testing.T) {
 		retrysafe.Inspector
 	}{m, m})
 	var d retrysafe.Digest
-	if err := s.(retrysafe.Purger).Purge(t.Context(), d, retrysafe.StepResult{}); !errors.Is(err, errors.ErrUnsupported) {
+	err := s.(retrysafe.Purger).Purge(t.Context(), d, 1, retrysafe.StepResult{})
+	if !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("Purge: got %v, want ErrUnsupported", err)
 	}
 	if risks, err := s.(retrysafe.RiskReporter).Risks(t.Context()); len(risks) > 0 || err != nil {

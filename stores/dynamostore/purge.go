@@ -9,17 +9,17 @@ import (
 )
 
 // Purge drops what was answered of a key, and its steps except the trail, to which it adds the step. It writes the
-// newest record first, whose state decides; the older ones follow, each by a write of its own. If an error comes in
+// newest record first, which decides; the older ones follow, each by a write of its own. If an error comes in
 // between, Purge is to be called again.
 //
-// It returns ErrKeyUnknown if there is no record, and ErrNotEnded if the newest has not ended. Point-in-time recovery
-// and backups of the table keep what they have saved.
-func (s *Store) Purge(ctx context.Context, d retrysafe.Digest, step retrysafe.StepResult) error {
+// It returns ErrKeyUnknown if there is no record, and ErrNotEnded if the newest has not ended under this fence.
+// Point-in-time recovery and backups of the table keep what they have saved.
+func (s *Store) Purge(ctx context.Context, d retrysafe.Digest, fence int64, step retrysafe.StepResult) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	for b := (backoff{}); ; {
-		done, err := s.purge(ctx, d, savedStep{StepResult: step})
+		done, err := s.purge(ctx, d, fence, savedStep{StepResult: step})
 		if err == nil && !done {
 			err = b.wait(ctx)
 		}
@@ -29,17 +29,21 @@ func (s *Store) Purge(ctx context.Context, d retrysafe.Digest, step retrysafe.St
 	}
 }
 
-func (s *Store) purge(ctx context.Context, d retrysafe.Digest, step savedStep) (done bool, err error) {
+func (s *Store) purge(ctx context.Context, d retrysafe.Digest, fence int64, step savedStep) (done bool, err error) {
 	k, err := s.kept(ctx, d)
 	switch {
 	case err != nil:
 		return false, err
 	case len(k.readable) == 0:
 		return false, retrysafe.ErrKeyUnknown
-	case !k.readable[0].State.Ended():
-		return false, retrysafe.ErrNotEnded
 	}
 	newest := k.readable[0]
+	if !newest.State.Ended() || newest.Fence != fence {
+		if newest.hasStep(step.Name) {
+			return true, nil
+		}
+		return false, retrysafe.ErrNotEnded
+	}
 	for _, r := range slices.Concat(k.readable, k.copies) {
 		trail := r.trail()
 		if r == newest && !r.hasStep(step.Name) {

@@ -9,8 +9,8 @@ import (
 )
 
 // Purge drops the answer of a key, and its steps except the trail, to which it adds the step s.
-// It returns ErrKeyUnknown if there is no record, and ErrNotEnded if the newest has not ended.
-func (s *Store) Purge(ctx context.Context, d retrysafe.Digest, step retrysafe.StepResult) error {
+// It returns ErrKeyUnknown if there is no record, and ErrNotEnded if the newest has not ended under this fence.
+func (s *Store) Purge(ctx context.Context, d retrysafe.Digest, fence int64, step retrysafe.StepResult) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -24,7 +24,9 @@ func (s *Store) Purge(ctx context.Context, d retrysafe.Digest, step retrysafe.St
 	switch {
 	case newest == nil:
 		return fmt.Errorf("purge %s: %w", d, retrysafe.ErrKeyUnknown)
-	case !newest.state.Ended():
+	case (!newest.state.Ended() || newest.fence != fence) && newest.hasStep(step.Name):
+		return nil
+	case !newest.state.Ended() || newest.fence != fence:
 		return fmt.Errorf("purge %s: %w", d, retrysafe.ErrNotEnded)
 	case !newest.hasStep(step.Name):
 		newest.steps = append(newest.steps, step.Clone())

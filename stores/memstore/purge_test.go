@@ -13,10 +13,11 @@ func TestPurgeGivesMemoryBack(t *testing.T) {
 	s, _ := open(memstore.Options{})
 	complete(t, s, take(t, s, "1"), "")
 	empty := bytesIn(t, s)
-	complete(t, s, take(t, s, "2"), "a long answer")
+	lease := take(t, s, "2")
+	complete(t, s, lease, "a long answer")
 	key := params("2").Key
 	step := retrysafe.StepResult{Name: retrysafe.AuditStepPrefix, Data: []byte("by ada")}
-	if err := s.Purge(ctx, key.Digest(), step); err != nil {
+	if err := s.Purge(ctx, key.Digest(), lease.Fence, step); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := bytesIn(t, s), 2*empty+int64(len(step.Name)+len(step.Data)); got != want {

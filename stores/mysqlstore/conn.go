@@ -110,9 +110,14 @@ func (c *conns) connect(ctx context.Context) (*conn, error) {
 // rollbackTime is how long the end of a transaction that has failed may take.
 const rollbackTime = 5 * time.Second
 
-// put takes a connection back, which is closed if it has failed or if there are enough. After an error a transaction
+// put takes a connection back, which is closed if it has failed or if there are enough, or if it leads to a server that
+// is read-only: it would be used for ever, although by now there may be another primary. After an error a transaction
 // may be open.
 func (c *conns) put(conn *conn, err error) {
+	if isReadOnly(err) {
+		discard(conn)
+		return
+	}
 	if err != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), rollbackTime)
 		_, err = conn.ExecContext(ctx, "ROLLBACK")
@@ -201,7 +206,8 @@ func lockName(what, database string) string {
 var errLocked = errors.New("mysqlstore: another session holds the lock")
 
 // locked runs f while conn holds a lock of the server, for which it waits at most so long. Otherwise it returns
-// errLocked.
+// errLocked. The unlocking has a deadline of its own, because a server that has stopped answering would hold the caller
+// up for ever; the server unlocks when it finds the connection closed.
 func locked(ctx context.Context, conn *conn, name string, wait time.Duration, f func() error) error {
 	var got sql.NullInt64
 	text := fmt.Sprintf("SELECT GET_LOCK('%s', %d)", name, int(wait.Seconds()))
@@ -212,7 +218,9 @@ func locked(ctx context.Context, conn *conn, name string, wait time.Duration, f 
 		return errLocked
 	}
 	err := f()
-	if _, unlocked := conn.ExecContext(context.WithoutCancel(ctx), "DO RELEASE_LOCK('"+name+"')"); err == nil {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTime)
+	defer cancel()
+	if _, unlocked := conn.ExecContext(ctx, "DO RELEASE_LOCK('"+name+"')"); err == nil {
 		err = unlocked
 	}
 	return err

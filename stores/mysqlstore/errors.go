@@ -48,16 +48,23 @@ const (
 	readOnlyMode       = 1836
 	killed             = 1927 // MariaDB: the connection
 	changedSinceRead   = 1020 // MariaDB, with innodb_snapshot_isolation
+	idleTooLong        = 4031 // MySQL 8.0.24 and newer, before it closes a connection after wait_timeout
 )
 
 // errorNumber returns the number of an error that the server has reported about a statement; 0 if the connection, the
 // server as a whole, or the context has failed.
 func errorNumber(err error) int {
 	var my *mysql.MySQLError
-	if !errors.As(err, &my) || my.Number == shuttingDown || my.Number == killed {
+	if !errors.As(err, &my) || my.Number == shuttingDown || my.Number == killed || my.Number == idleTooLong {
 		return 0
 	}
 	return int(my.Number)
+}
+
+// isReadOnly reports whether the server has refused to write because it is no primary any more.
+func isReadOnly(err error) bool {
+	n := errorNumber(err)
+	return n == optionPrevents || n == readOnlyMode || n == readOnlySession
 }
 
 func isConnectionError(err error) bool {

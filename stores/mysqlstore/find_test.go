@@ -240,7 +240,7 @@ func TestSweepDropsTagsAndSightings(t *testing.T) {
 		}
 	}
 	age(t, s, 2*time.Hour)
-	again := claimTagged(t, s, "0", "2")
+	claimTagged(t, s, "0", "2")
 	sweepOnce(t, s, 1000)
 	if tags, sightings := keptRows(t, s); tags != 451 || sightings != 450 {
 		t.Errorf("%d tags and %d sightings, want all of them", tags, sightings)
@@ -253,7 +253,8 @@ func TestSweepDropsTagsAndSightings(t *testing.T) {
 	if tags, sightings := keptRows(t, s); tags != 5 || sightings != 5 {
 		t.Errorf("%d tags and %d sightings, want those of 5 records that are kept for audit", tags, sightings)
 	}
-	if err := s.Purge(t.Context(), again.Key.Digest(), retrysafe.StepResult{Name: "purged"}); err != nil {
+	ended := leases[0]
+	if err := s.Purge(t.Context(), ended.Key.Digest(), ended.Fence, retrysafe.StepResult{Name: "purged"}); err != nil {
 		t.Fatal(err)
 	}
 	if got := findIDs(t, s, retrysafe.FindParams{Tag: "order=1"}); len(got) != 5 {

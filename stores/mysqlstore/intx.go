@@ -52,7 +52,7 @@ func (s *Store) InTx(ctx context.Context, db *sql.DB, f func(ctx context.Context
 			return nil, explain(err)
 		}
 		if _, err := tx.ExecContext(ctx, "SAVEPOINT "+savepoint); err != nil {
-			return nil, explain(errors.Join(err, tx.Rollback()))
+			return nil, explain(errors.Join(err, storekit.Within(ctx, tx.Rollback)))
 		}
 		return &sharedTx{store: s, tx: tx, end: end}, nil
 	}, func(ctx context.Context, t *sharedTx) error { return f(ctx, t.tx) })
@@ -137,9 +137,11 @@ func (t *sharedTx) write(
 func (t *sharedTx) Commit() error { return t.commit(nil) }
 
 // Rollback implements storekit.Tx. Only after it can a missing partition be made, for the next transaction: until then
-// this one uses the table.
+// this one uses the table. After endTime the server ends the transaction when it finds the connection broken.
 func (t *sharedTx) Rollback() {
-	_ = t.tx.Rollback()
+	ctx, cancel := context.WithTimeout(t.end, endTime)
+	defer cancel()
+	_ = storekit.Within(ctx, t.tx.Rollback)
 	if t.noDay {
 		t.noDay = false
 		_ = t.store.addToday() // the next completion says so

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/storekit"
@@ -130,34 +129,4 @@ func TestLostCommitIsResolved(t *testing.T) {
 	if err := s.resolve(t.Context(), l, lost); !errors.Is(err, lost) || !strings.Contains(err.Error(), "gone") {
 		t.Errorf("of an attempt without a record: %v, want that it cannot be known", err)
 	}
-}
-
-// InTx waits for a connection of the pool no longer than its context. Seen to fail with db.BeginTx in the place of Begin:
-// it waited until there was one.
-func TestInTxWaitsForAConnectionWithinItsContext(t *testing.T) {
-	t.Parallel()
-	dsn := shared.Get(t).Database(t)
-	s, db := openAt(t, dsn, Options{}), openPool(t, dsn)
-	db.SetMaxOpenConns(1)
-	only, err := db.Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	free := time.AfterFunc(time.Minute, func() { only.Close() })
-	_ = testkit.Guarded(t, s, retrysafe.Key{ID: "k"}, func(ctx context.Context, _ *retrysafe.Attempt) error {
-		brief, cancel := context.WithTimeout(ctx, time.Millisecond)
-		defer cancel()
-		err = s.InTx(brief, db, func(context.Context, *sql.Tx) error {
-			t.Error("the function was called")
-			return nil
-		})
-		return err
-	})
-	if !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("got %v, want that the time is over", err)
-	}
-	if !free.Stop() {
-		t.Error("it has waited until there was a connection")
-	}
-	only.Close()
 }

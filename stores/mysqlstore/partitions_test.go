@@ -78,6 +78,38 @@ func TestMissingDayIsMadeBeforeTransactions(t *testing.T) {
 	}
 }
 
+// A transaction that was left open keeps a sweep from making partitions, and not from deleting records.
+// Seen to fail with the partitions maintained before sweepAll: nothing was swept.
+func TestOpenTransactionDelaysNoDeletion(t *testing.T) {
+	t.Parallel()
+	s := openTest(t)
+	keep := retrysafe.Retention{Replay: time.Hour, Key: time.Hour, Audit: time.Hour}
+	if err := s.Complete(t.Context(), acquire(t, s, "k"), retrysafe.Result{}, keep); err != nil {
+		t.Fatal(err)
+	}
+	age(t, s, 2*time.Hour)
+	dropDays(t, s)
+	tx, err := s.db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	const use = "INSERT INTO {{results}} SELECT * FROM {{results}} WHERE FALSE"
+	if _, err := tx.Exec(inDatabase(use, s.options.Database)); err != nil {
+		t.Fatal(err)
+	}
+	s.sweeper.maintained = time.Time{}
+	if n, err := s.Sweep(t.Context(), 100); n != 1 || errorNumber(err) != lockWaitTimeout {
+		t.Errorf("swept %d, %v; want the record that has expired, and that the table is in use", n, err)
+	}
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Sweep(t.Context(), 100); err != nil || len(partitions(t, s)) < daysAhead {
+		t.Errorf("got %v and %d partitions, want those of the next days", err, len(partitions(t, s)))
+	}
+}
+
 // The day of a completion that is not committed yet stays, also if it commits while the sweep waits. Seen to fail without
 // LOCK IN SHARE MODE in day_is_needed.sql: 0 answers were left.
 func TestPastDayWaitsForOpenCompletion(t *testing.T) {

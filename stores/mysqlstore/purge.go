@@ -9,16 +9,16 @@ import (
 )
 
 // Purge drops what was answered of a key, and its steps but for the trail, to which it adds a step.
-// It returns ErrKeyUnknown if there is no record, and ErrNotEnded if the newest has not ended.
-func (s *Store) Purge(ctx context.Context, d retrysafe.Digest, step retrysafe.StepResult) error {
-	err := s.inTransaction(ctx, func(c *conn) error { return s.purge(ctx, c, d, step) })
+// It returns ErrKeyUnknown if there is no record, and ErrNotEnded if the newest has not ended under this fence.
+func (s *Store) Purge(ctx context.Context, d retrysafe.Digest, fence int64, step retrysafe.StepResult) error {
+	err := s.inTransaction(ctx, func(c *conn) error { return s.purge(ctx, c, d, fence, step) })
 	if err != nil {
 		return fmt.Errorf("purge %s: %w", d, explain(err))
 	}
 	return nil
 }
 
-func (s *Store) purge(ctx context.Context, c *conn, d retrysafe.Digest, step retrysafe.StepResult) error {
+func (s *Store) purge(ctx context.Context, c *conn, d retrysafe.Digest, fence int64, step retrysafe.StepResult) error {
 	locked, err := s.lockRows(ctx, c, s.sql.lock, rows{{d[:]}})
 	if err != nil {
 		return err
@@ -28,7 +28,7 @@ func (s *Store) purge(ctx context.Context, c *conn, d retrysafe.Digest, step ret
 		r := &record{digest: d}
 		records = append(records, r)
 		var state uint8
-		err := row.Scan(&r.FirstFence, &r.EndsAt, &state, &r.saved)
+		err := row.Scan(&r.FirstFence, &r.Fence, &r.EndsAt, &state, &r.saved)
 		r.State = retrysafe.State(state)
 		return err
 	})
@@ -47,8 +47,12 @@ func (s *Store) purge(ctx context.Context, c *conn, d retrysafe.Digest, step ret
 		return retrysafe.ErrKeyUnknown
 	}
 	newest := records[len(records)-1]
-	if !newest.State.Ended() {
-		return retrysafe.ErrNotEnded
+	if !newest.State.Ended() || newest.Fence != fence {
+		saved, err := s.hasStep(ctx, c, newest, step)
+		if err == nil && !saved {
+			err = retrysafe.ErrNotEnded
+		}
+		return err
 	}
 	for _, r := range records {
 		all = append(all, []any{d[:], r.FirstFence})

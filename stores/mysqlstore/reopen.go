@@ -29,15 +29,7 @@ func (s *Store) reopen(ctx context.Context, c *conn, d retrysafe.Digest, fence i
 	if r == nil || r.Expired(r.late) {
 		return retrysafe.ErrKeyUnknown
 	}
-	saved := false
-	err = s.query(ctx, c, s.sql.inspectSteps, rows{{d[:]}}, func(row *sql.Rows) error {
-		var firstFence int64
-		var name string
-		var data sql.RawBytes
-		err := row.Scan(&firstFence, &name, &data)
-		saved = saved || firstFence == r.FirstFence && name == step.Name
-		return err
-	})
+	saved, err := s.hasStep(ctx, c, r, step)
 	switch {
 	case err != nil || saved:
 		return err
@@ -57,6 +49,19 @@ func (s *Store) reopen(ctx context.Context, c *conn, d retrysafe.Digest, fence i
 		return err
 	}
 	return s.exec(ctx, c, s.sql.noteStates, rows{{d[:], r.FirstFence, unfinishedTag}})
+}
+
+// hasStep reports whether a step of that name is saved in the record.
+func (s *Store) hasStep(ctx context.Context, c *conn, r *record, step retrysafe.StepResult) (saved bool, err error) {
+	err = s.query(ctx, c, s.sql.inspectSteps, rows{{r.digest[:]}}, func(row *sql.Rows) error {
+		var firstFence int64
+		var name string
+		var data sql.RawBytes
+		err := row.Scan(&firstFence, &name, &data)
+		saved = saved || firstFence == r.FirstFence && name == step.Name
+		return err
+	})
+	return saved, err
 }
 
 // dropContent drops the steps of records, except the trail, and their answers. MariaDB may answer a DELETE that KILL

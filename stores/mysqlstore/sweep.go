@@ -36,16 +36,18 @@ func (s *Store) Sweep(ctx context.Context, limit int) (swept int, err error) {
 	defer s.sweeper.pass.Unlock()
 	err = s.with(ctx, func(c *conn) error {
 		return locked(ctx, c, lockName("sweep", s.options.Database), 0, func() error {
-			if err := s.maintainPartitions(ctx); err != nil {
-				return err
-			}
 			if swept, err = s.sweepAll(ctx, c, limit); err != nil {
 				return err
 			}
 			if err := s.sweepKept(ctx, c); err != nil {
 				return err
 			}
-			return s.indexRecords(ctx, c)
+			if err := s.indexRecords(ctx, c); err != nil {
+				return err
+			}
+			// Last, because it fails while a transaction that a program has left open uses the table of answers, which must
+			// not keep records from being deleted.
+			return s.maintainPartitions(ctx)
 		})
 	})
 	switch {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"io"
 	"net"
 	"strings"
 	"sync"
@@ -75,52 +76,136 @@ func (c *cutConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// A COMMIT that the network has swallowed, without a word to either side, holds the caller up for the time that is for it.
-// The transaction is still open, and the outcome is unknown. Seen to fail with t.tx.Commit in the place of Within: InTx
-// had not returned after two minutes.
-func TestSwallowedCommit(t *testing.T) {
+// The end of a transaction that the network has swallowed, without a word to either side, holds the caller up for the
+// time that is for it. After a COMMIT the transaction is still open, and the outcome is unknown. Seen to fail with
+// t.tx.Commit, and with t.tx.Rollback, in the place of Within: InTx had not returned after two minutes.
+func TestSwallowedEnd(t *testing.T) {
 	t.Parallel()
 	dsn := shared.Get(t).Database(t)
 	s := openAt(t, dsn, Options{Timeout: time.Second})
 	execute(t, s, "CREATE TABLE charges (id INT) ENGINE = InnoDB")
+	failed := errors.New("the work has failed")
+	for _, end := range []string{"COMMIT", "ROLLBACK"} {
+		db := openPool(t, swallowing(t, dsn, end))
+		returns(t, func() {
+			_ = testkit.Guarded(t, s, retrysafe.Key{ID: end}, func(ctx context.Context, _ *retrysafe.Attempt) error {
+				err := s.InTx(ctx, db, func(ctx context.Context, tx *sql.Tx) error {
+					_, err := tx.ExecContext(ctx, "INSERT INTO charges (id) VALUES (1)")
+					if err == nil && end == "ROLLBACK" {
+						err = failed
+					}
+					return err
+				})
+				unknown := err != nil && strings.Contains(err.Error(), "then asking what has become of it")
+				if end == "COMMIT" && !unknown || end == "ROLLBACK" && !errors.Is(err, failed) {
+					t.Errorf("%s: InTx = %v", end, err)
+				}
+				return err
+			})
+		})
+	}
+}
+
+// A server that stops answering when a sweep gives its lock back does not hold up the sweeper for ever.
+// Seen to fail without the deadline in locked: Sweep had not returned after two minutes.
+func TestSwallowedUnlock(t *testing.T) {
+	t.Parallel()
+	dsn := shared.Get(t).Database(t)
+	openAt(t, dsn, Options{})
+	s := openOn(t, openPool(t, swallowing(t, dsn, "RELEASE_LOCK")), Options{})
+	returns(t, func() {
+		if _, err := s.Sweep(t.Context(), 1); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Sweep = %v, want that the unlocking took too long", err)
+		}
+	})
+}
+
+// returns expects f to return.
+func returns(t *testing.T, f func()) {
+	t.Helper()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		f()
+	}()
+	select {
+	case <-ended:
+	case <-time.After(testkit.Patience):
+		t.Error("the call has not returned")
+	}
+}
+
+// swallowing returns dsn with connections that swallow what the client sends if it contains the text.
+func swallowing(t *testing.T, dsn, text string) string {
+	t.Helper()
 	var conns sync.Map
-	mysql.RegisterDialContext("swallowing", func(ctx context.Context, address string) (net.Conn, error) {
+	mysql.RegisterDialContext("swallowing"+text, func(ctx context.Context, address string) (net.Conn, error) {
 		conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
 		if err == nil {
 			conns.Store(conn, nil)
 		}
-		return swallowingConn{conn}, err
+		return swallowingConn{conn, []byte(text)}, err
 	})
-	db := openPool(t, strings.Replace(dsn, "tcp(", "swallowing(", 1))
 	t.Cleanup(func() { // so that the server ends the transaction, and the database can be dropped
-		conns.Range(func(conn, _ any) bool { return conn.(net.Conn).Close() == nil })
+		conns.Range(func(conn, _ any) bool { _ = conn.(net.Conn).Close(); return true })
 	})
-	ended := make(chan error, 1)
-	go func() {
-		_ = testkit.Guarded(t, s, retrysafe.Key{ID: "k"}, func(ctx context.Context, _ *retrysafe.Attempt) error {
-			err := s.InTx(ctx, db, func(ctx context.Context, tx *sql.Tx) error {
-				_, err := tx.ExecContext(ctx, "INSERT INTO charges (id) VALUES (1)")
-				return err
-			})
-			ended <- err
-			return err
-		})
-	}()
-	select {
-	case err := <-ended:
-		if err == nil || !strings.Contains(err.Error(), "then asking what has become of it") {
-			t.Errorf("InTx = %v, want that it is not known", err)
-		}
-	case <-time.After(testkit.Patience):
-		t.Error("InTx has not returned")
-	}
+	return strings.Replace(dsn, "tcp(", "swallowing"+text+"(", 1)
 }
 
-type swallowingConn struct{ net.Conn }
+type swallowingConn struct {
+	net.Conn
+	text []byte
+}
 
 func (c swallowingConn) Write(b []byte) (int, error) {
-	if bytes.Contains(b, []byte("COMMIT")) {
+	if bytes.Contains(b, c.text) {
 		return len(b), nil
 	}
 	return c.Conn.Write(b)
+}
+
+// A server may say why before it closes a connection that was idle for too long, and reads no further statement from
+// it. The operation that finds the connection so is sent again on another one. The server of the tests says nothing;
+// the connection does in its place.
+//
+// Seen to fail with idleTooLong left out of errorNumber: the claim failed with error 4031.
+func TestConnectionThatWasIdleForTooLong(t *testing.T) {
+	t.Parallel()
+	dsn := shared.Get(t).Database(t)
+	openAt(t, dsn, Options{})
+	idle := new(atomic.Bool)
+	mysql.RegisterDialContext("idle", func(ctx context.Context, address string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+		return &idleConn{Conn: conn, idle: idle}, err
+	})
+	s := openOn(t, openPool(t, strings.Replace(dsn, "tcp(", "idle(", 1)), Options{})
+	acquire(t, s, "before")
+	idle.Store(true)
+	acquire(t, s, "after")
+	if idle.Load() {
+		t.Error("the connection was not used again")
+	}
+}
+
+// idleConn is a connection on which the next statement is answered, once idle is set, as MySQL does after wait_timeout.
+type idleConn struct {
+	net.Conn
+	idle *atomic.Bool
+	last io.Reader // what the server has sent before it closed the connection; nil: it has not
+}
+
+func (c *idleConn) Write(b []byte) (int, error) {
+	if c.idle.CompareAndSwap(true, false) {
+		const told = "\xff\xbf\x0f#HY000The client was disconnected by the server because of inactivity."
+		c.last = strings.NewReader(string([]byte{byte(len(told)), 0, 0, 0}) + told)
+		return len(b), nil
+	}
+	return c.Conn.Write(b)
+}
+
+func (c *idleConn) Read(b []byte) (int, error) {
+	if c.last != nil {
+		return c.last.Read(b)
+	}
+	return c.Conn.Read(b)
 }

@@ -117,7 +117,7 @@ func TestPartsGoWithTheirVersion(t *testing.T) {
 		t.Errorf("%d parts for 6 MiB, want 7", n)
 	}
 	purge := retrysafe.StepResult{Name: retrysafe.AuditStepPrefix + "1"}
-	if err := s.Purge(t.Context(), l.Key.Digest(), purge); err != nil {
+	if err := s.Purge(t.Context(), l.Key.Digest(), l.Fence, purge); err != nil {
 		t.Fatal(err)
 	}
 	if n := parts(); n != 0 {

@@ -61,7 +61,7 @@ func TestDocumentedPermissionsSuffice(t *testing.T) {
 		t.Error(err)
 	}
 	step := retrysafe.StepResult{Name: retrysafe.AuditStepPrefix + "1"}
-	if err := s.Purge(t.Context(), l.Key.Digest(), step); err != nil {
+	if err := s.Purge(t.Context(), l.Key.Digest(), l.Fence, step); err != nil {
 		t.Error(err)
 	}
 }

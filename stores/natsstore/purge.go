@@ -13,8 +13,8 @@ import (
 // Purge drops the answer of a key, and its steps except the trail, to which it adds the step s. The bucket keeps no
 // older versions of a record, and a replica that is down drops its copy when it is back.
 //
-// It returns ErrKeyUnknown if there is no record, and ErrNotEnded if the newest has not ended.
-func (s *Store) Purge(ctx context.Context, d retrysafe.Digest, step retrysafe.StepResult) error {
+// It returns ErrKeyUnknown if there is no record, and ErrNotEnded if the newest has not ended under this fence.
+func (s *Store) Purge(ctx context.Context, d retrysafe.Digest, fence int64, step retrysafe.StepResult) error {
 	step = step.Clone()
 	var old parts
 	err := s.update(ctx, d, nil, func(e *entry, now storekit.Instant) (*entry, bool, error) {
@@ -23,7 +23,9 @@ func (s *Store) Purge(ctx context.Context, d retrysafe.Digest, step retrysafe.St
 		switch {
 		case newest == nil:
 			return nil, false, retrysafe.ErrKeyUnknown
-		case !newest.State.Ended():
+		case (!newest.State.Ended() || newest.Fence != fence) && newest.hasStep(step.Name):
+			return nil, false, nil
+		case !newest.State.Ended() || newest.Fence != fence:
 			return nil, false, retrysafe.ErrNotEnded
 		}
 		if !newest.hasStep(step.Name) {

@@ -8,9 +8,11 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/storekit"
+	"github.com/retrysafe/retrysafe/stores/internal/testkit"
 	"github.com/retrysafe/retrysafe/stores/storetest"
 )
 
@@ -39,8 +41,9 @@ func runContract(t *testing.T, url string, o Options) {
 }
 
 // Seen to fail with Intact returning nil: work that said ROLLBACK was completed, and work that said COMMIT ran twice;
-// with InDoubt doing nothing; with the rollback taken out of inTx; with the completion's answer ignored; and with resolve
-// returning an error without a mark. What breaks each rule is in storetest.
+// with InDoubt doing nothing; with the rollback taken out of inTx; with the completion's answer ignored; with resolve
+// returning an error without a mark; and with db.BeginTx in the place of storekit.Begin. What breaks each rule is in
+// storetest.
 func TestInTxContract(t *testing.T) {
 	t.Parallel()
 	for _, withSQL := range []bool{false, true} {
@@ -55,12 +58,34 @@ func TestInTxContract(t *testing.T) {
 				execute(t, b.Store, "CREATE TABLE storetest_rows (id text)")
 				return storetest.TxStore{
 					Store: b.Store, InTx: b.plainInTx, Begin: b.begin, LoseEnd: w.loseEnd, TooLarge: storekit.MaxContent + 1,
-					Rows: func(t *testing.T) int { return value[int](t, b.Store, "SELECT count(*) FROM storetest_rows") },
+					Occupy: b.occupy,
+					Rows:   func(t *testing.T) int { return value[int](t, b.Store, "SELECT count(*) FROM storetest_rows") },
 				}
 			}}
 			storetest.RunInTx(t, h)
 			storetest.RunCompleteTx(t, h)
 		})
+	}
+}
+
+// occupy takes all connections that InTx may have, until free is called.
+func (b business) occupy(t *testing.T) (free func()) {
+	t.Helper()
+	if b.db != nil {
+		return testkit.Occupy(t, b.db)
+	}
+	var taken []*pgxpool.Conn
+	for range b.pool.Config().MaxConns {
+		conn, err := b.pool.Acquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		taken = append(taken, conn)
+	}
+	return func() {
+		for _, conn := range taken {
+			conn.Release()
+		}
 	}
 }
 

@@ -29,7 +29,11 @@ func makeIndexes(ctx context.Context, pool *pgxpool.Pool, schema string) error {
 	if err != nil || lock.RowsAffected() == 0 {
 		return explain(err)
 	}
-	defer func() { _, _ = pool.Exec(context.WithoutCancel(ctx), q.releaseSweepLock, "indexes", &me) }()
+	defer func() {
+		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
+		defer cancel()
+		_, _ = pool.Exec(end, q.releaseSweepLock, "indexes", &me)
+	}()
 	if missing, err = missingIndexes(ctx, pool, schema); err != nil {
 		return err
 	}

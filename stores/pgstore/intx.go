@@ -75,7 +75,7 @@ func (s *Store) InSQLTx(ctx context.Context, db *sql.DB, f func(ctx context.Cont
 			return nil, err
 		}
 		if _, err := tx.ExecContext(ctx, s.sql.markTx); err != nil {
-			return nil, errors.Join(err, tx.Rollback())
+			return nil, errors.Join(err, sqlTx{tx}.rollback(ctx))
 		}
 		return sqlTx{tx}, nil
 	}, func(ctx context.Context, t transaction) error { return f(ctx, t.(sqlTx).Tx) })
@@ -170,8 +170,13 @@ func (t *sharedTx) Commit() error {
 	return t.commitWith(ctx, nil)
 }
 
-// Rollback implements storekit.Tx.
-func (t *sharedTx) Rollback() { _ = t.rollback(t.end) }
+// Rollback implements storekit.Tx. After endTime it leaves the transaction to the server, which ends it when it finds
+// the connection broken.
+func (t *sharedTx) Rollback() {
+	ctx, cancel := context.WithTimeout(t.end, endTime)
+	defer cancel()
+	_ = t.rollback(ctx)
+}
 
 // commitWith commits. If the answer is lost, it reads what has become of c; nil: there is nothing to read.
 func (t *sharedTx) commitWith(ctx context.Context, c *change) error {

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx" of database/sql
@@ -205,32 +204,6 @@ func TestOutcomeIsReadOnceItIsThere(t *testing.T) {
 	if err := <-read; err == nil || !strings.Contains(err.Error(), "rolled back") {
 		t.Errorf("got %v, want that the completion was rolled back", err)
 	}
-}
-
-// A transaction waits for a connection of the pool no longer than its context. Seen to fail with db.BeginTx in the place of
-// Begin: it waited until there was one.
-func TestInSQLTxWaitsForAConnectionWithinItsContext(t *testing.T) {
-	t.Parallel()
-	b := newBusiness(t, openTest(t), true)
-	b.db.SetMaxOpenConns(1)
-	only, err := b.db.Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	free := time.AfterFunc(time.Minute, func() { only.Close() })
-	_ = b.guarded(t, func(ctx context.Context, _ *retrysafe.Attempt) error {
-		brief, cancel := context.WithTimeout(ctx, time.Millisecond)
-		defer cancel()
-		err = b.charge(brief)
-		return err
-	})
-	if !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("got %v, want that the time is over", err)
-	}
-	if !free.Stop() {
-		t.Error("it has waited until there was a connection")
-	}
-	only.Close()
 }
 
 // wire passes bytes between a client and the server, and loses the COMMIT of a charge, or the answer to it.

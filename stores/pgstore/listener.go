@@ -32,6 +32,7 @@ var errDisconnected = errors.New("pgstore: the database's notifications do not a
 // and Close ends it. When it breaks it is made again, and meanwhile Watch returns errDisconnected.
 type listener struct {
 	config  *pgx.ConnConfig
+	timeout time.Duration // how long the server may take until it has begun to listen
 	channel string
 	pool    *pgxpool.Pool // that completions use: the check sends its notification through it
 	watches *storekit.Watches
@@ -45,8 +46,8 @@ type listener struct {
 	ended     chan struct{}
 }
 
-func newListener(config *pgx.ConnConfig, channel string, pool *pgxpool.Pool, w *storekit.Watches) *listener {
-	l := &listener{config: config, channel: channel, pool: pool, watches: w}
+func newListener(o Options, pool *pgxpool.Pool, w *storekit.Watches) *listener {
+	l := &listener{config: o.Listen, timeout: o.Timeout, channel: channel(o.Schema), pool: pool, watches: w}
 	l.ctx, l.stop = context.WithCancel(context.Background())
 	l.tried, l.ended = make(chan struct{}), make(chan struct{})
 	return l
@@ -113,14 +114,18 @@ func (l *listener) setConnected(now bool) {
 	l.watches.WakeAll()
 }
 
-// listen returns when the connection is lost, or when no notification arrives through it.
+// listen returns when the connection is lost, or when no notification arrives through it. What comes before the first
+// notification has a deadline, because a server that hangs behind a proxy which accepts connections would hold it up
+// for ever, also when there is another server by then.
 func (l *listener) listen() error {
-	conn, err := pgx.ConnectConfig(l.ctx, l.config)
+	begin, cancel := context.WithTimeout(l.ctx, l.timeout)
+	defer cancel()
+	conn, err := pgx.ConnectConfig(begin, l.config)
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(l.ctx)) }()
-	if _, err := conn.Exec(l.ctx, "LISTEN "+l.channel, pgx.QueryExecModeSimpleProtocol); err != nil {
+	if _, err := conn.Exec(begin, "LISTEN "+l.channel, pgx.QueryExecModeSimpleProtocol); err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
 	if err := l.checkNotifications(conn); err != nil {

@@ -22,7 +22,8 @@ type Options struct {
 	// the pool may have, which is the greater of 4 and the number of CPUs unless its URL has pool_max_conns.
 	Connections int
 	// Timeout ends a transaction that the server does not answer. The operations in it fail, and whether they have
-	// happened is unknown. Default 30 s.
+	// happened is unknown. The connection of Listen is given up, and made again, if it takes longer to begin.
+	// Default 30 s.
 	Timeout time.Duration
 	// Listen is the configuration of the connection that receives notifications of keys that callers wait for:
 	// directly, not through PgBouncer. Default: that of the pool. If no notification arrives, callers that wait poll.
@@ -101,7 +102,7 @@ func New(ctx context.Context, pool *pgxpool.Pool, o Options) (*Store, error) {
 	s := &Store{pool: pool, options: o, sql: newStatements(o.Schema), strict: strict}
 	s.batcher = storekit.NewBatcher(o.Connections, int(pool.Config().MaxConns), s.server())
 	s.sweeper.start()
-	s.listener = newListener(o.Listen, channel(o.Schema), pool, &s.watches)
+	s.listener = newListener(o, pool, &s.watches)
 	return s, nil
 }
 

@@ -50,9 +50,6 @@ func (s *Store) Sweep(ctx context.Context, limit int) (int, error) {
 		return 0, err
 	}
 	defer s.releaseSweepLock(ctx)
-	if err := s.maintainPartitions(ctx); err != nil {
-		return 0, err
-	}
 	swept, err := s.sweepClaims(ctx, limit)
 	if err == nil && swept < limit {
 		var older int
@@ -61,6 +58,11 @@ func (s *Store) Sweep(ctx context.Context, limit int) (int, error) {
 	}
 	if err == nil {
 		err = s.indexStates(ctx)
+	}
+	// Last, because dropping a day waits for every transaction that has begun before, for as long as ctx allows: one that
+	// a program has left open would keep records from being deleted.
+	if err == nil {
+		err = s.maintainPartitions(ctx)
 	}
 	return swept, err
 }
@@ -77,9 +79,11 @@ func (s *Store) takeSweepLock(ctx context.Context) (mine bool, err error) {
 	return mine, nil
 }
 
-// releaseSweepLock lets other processes sweep. If it fails, they can after sweepLockTime.
+// releaseSweepLock lets other processes sweep. If it fails, they can after sweepLockTime. It has a deadline of its own,
+// because a server that has stopped answering would hold the caller up for ever, and a connection of the pool with it.
 func (s *Store) releaseSweepLock(ctx context.Context) {
-	ctx = context.WithoutCancel(ctx)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
+	defer cancel()
 	_ = s.readCommitted(ctx, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, s.sql.releaseSweepLock, "sweep", &s.sweeper.me)
 		return err

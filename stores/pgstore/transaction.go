@@ -83,7 +83,7 @@ func (t sqlTx) exec(ctx context.Context, text string, args ...any) (int64, error
 
 func (t sqlTx) commit(ctx context.Context) error { return storekit.Within(ctx, t.Commit) }
 
-func (t sqlTx) rollback(context.Context) error { return t.Rollback() }
+func (t sqlTx) rollback(ctx context.Context) error { return storekit.Within(ctx, t.Rollback) }
 
 // plainArg is an argument of ours as every driver of database/sql can pass it on.
 func plainArg(v any) any {

@@ -181,7 +181,7 @@ func TestForeignValue(t *testing.T) {
 			"Release":    s.Release(ctx, l),
 			"Watch":      watched,
 			"Inspect":    inspected,
-			"Purge":      s.Purge(ctx, p.Key.Digest(), retrysafe.StepResult{Name: "a"}),
+			"Purge":      s.Purge(ctx, p.Key.Digest(), 1, retrysafe.StepResult{Name: "a"}),
 		} {
 			if !errors.Is(err, errFormat) || !errors.Is(err, retrysafe.ErrUnreadable) {
 				t.Errorf("%s of %.8q: %v, want errFormat", method, foreign, err)

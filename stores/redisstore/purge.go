@@ -17,9 +17,9 @@ var errChanged = errors.New("the record has changed")
 // Purge drops what was answered of a key, and its steps but for the trail, to which it adds a step. It reads the
 // records and replaces them, in two calls, and begins again if they have changed in between.
 //
-// It returns ErrKeyUnknown if there is no record, and ErrNotEnded if the newest has not ended. What an append-only file
-// holds of the answer stays there until Redis rewrites the file (BGREWRITEAOF).
-func (s *Store) Purge(ctx context.Context, d retrysafe.Digest, step retrysafe.StepResult) error {
+// It returns ErrKeyUnknown if there is no record, and ErrNotEnded if the newest has not ended under this fence. What an
+// append-only file holds of the answer stays there until Redis rewrites the file (BGREWRITEAOF).
+func (s *Store) Purge(ctx context.Context, d retrysafe.Digest, fence int64, step retrysafe.StepResult) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -27,7 +27,7 @@ func (s *Store) Purge(ctx context.Context, d retrysafe.Digest, step retrysafe.St
 	defer cancel()
 	err := errChanged
 	for errors.Is(err, errChanged) && ctx.Err() == nil {
-		err = s.purge(ctx, d, step)
+		err = s.purge(ctx, d, fence, step)
 	}
 	if err != nil {
 		return fmt.Errorf("purge %s: %w", d, explain(err))
@@ -35,13 +35,13 @@ func (s *Store) Purge(ctx context.Context, d retrysafe.Digest, step retrysafe.St
 	return nil
 }
 
-func (s *Store) purge(ctx context.Context, d retrysafe.Digest, step retrysafe.StepResult) error {
+func (s *Store) purge(ctx context.Context, d retrysafe.Digest, fence int64, step retrysafe.StepResult) error {
 	g, err := s.read(ctx, d)
 	if err != nil {
 		return err
 	}
-	purged, err := g.purged(step)
-	if err != nil {
+	purged, err := g.purged(fence, step)
+	if err != nil || purged == nil {
 		return err
 	}
 	args := append([]string{strconv.Itoa(len(g.older)), g.main, purged.main}, g.older...)
@@ -56,9 +56,9 @@ func (s *Store) purge(ctx context.Context, d retrysafe.Digest, step retrysafe.St
 	return err
 }
 
-// purged returns the records as they are to be. The newest one that can be read gets the step.
-func (g *generations) purged(step retrysafe.StepResult) (generations, error) {
-	p := generations{main: g.main, older: slices.Clone(g.older)}
+// purged returns the records as they are to be; nil: as they are. The newest one that can be read gets the step.
+func (g *generations) purged(fence int64, step retrysafe.StepResult) (*generations, error) {
+	p := &generations{main: g.main, older: slices.Clone(g.older)}
 	var records []*string
 	if isRecord(p.main) {
 		records = append(records, &p.main)
@@ -71,11 +71,14 @@ func (g *generations) purged(step retrysafe.StepResult) (generations, error) {
 		r, err := decode([]byte(*b))
 		switch {
 		case err != nil:
-			return p, err
+			return nil, err
 		case !r.Readable(g.now):
 			continue
-		case !added && !r.State.Ended():
-			return p, retrysafe.ErrNotEnded
+		case !added && (!r.State.Ended() || r.Fence != fence):
+			if hasStep(r, step) {
+				return nil, nil
+			}
+			return nil, retrysafe.ErrNotEnded
 		case !added:
 			added = true
 			*b = withoutAnswer(*b, r, &step)
@@ -84,9 +87,13 @@ func (g *generations) purged(step retrysafe.StepResult) (generations, error) {
 		}
 	}
 	if !added {
-		return p, retrysafe.ErrKeyUnknown
+		return nil, retrysafe.ErrKeyUnknown
 	}
 	return p, nil
+}
+
+func hasStep(r *record, step retrysafe.StepResult) bool {
+	return slices.ContainsFunc(r.steps, func(s retrysafe.StepResult) bool { return s.Name == step.Name })
 }
 
 // withoutAnswer returns the record without Meta, Body and the work's steps, with its tags, and with one step more
@@ -98,8 +105,7 @@ func withoutAnswer(b string, r *record, step *retrysafe.StepResult) string {
 			steps = appendStep(steps, s)
 		}
 	}
-	has := func(s retrysafe.StepResult) bool { return step != nil && s.Name == step.Name }
-	if step != nil && !slices.ContainsFunc(r.steps, has) {
+	if step != nil && !hasStep(r, *step) {
 		steps = appendStep(steps, *step)
 	}
 	kept := []byte(b[:headerSize+len(r.Fingerprint)+len(r.key.Scope)+len(r.key.ID)])

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/retrysafe/retrysafe"
 )
@@ -44,7 +43,7 @@ func (s *Store) reopen(ctx context.Context, d retrysafe.Digest, fence int64, ste
 		return err
 	case r.Expired(g.now):
 		return retrysafe.ErrKeyUnknown
-	case slices.ContainsFunc(r.steps, func(s retrysafe.StepResult) bool { return s.Name == step.Name }):
+	case hasStep(r, step):
 		return nil
 	case !r.State.Ended() || r.Fence != fence:
 		return retrysafe.ErrNotEnded

@@ -131,12 +131,14 @@ func everything(t *testing.T, s *Store) error {
 	}
 	defer stop()
 	short := retrysafe.Retention{Replay: 1, Key: 1, Audit: 24 * 3600e9}
+	var last retrysafe.Lease
 	for range 2 { // the second time an ended record moves to the older ones
 		p := params("k")
 		c, err := s.Claim(ctx, p)
 		if err != nil || c.Verdict != retrysafe.Acquired {
 			return fmt.Errorf("claim: %v, %w", c.Verdict, err)
 		}
+		last = c.Lease
 		step := retrysafe.StepResult{Name: "a", Data: []byte("1")}
 		err = errors.Join(s.Extend(ctx, c.Lease, p.Lease), s.Checkpoint(ctx, c.Lease, step),
 			s.Checkpoint(ctx, c.Lease, step), s.Complete(ctx, c.Lease, retrysafe.Result{}, short))
@@ -159,7 +161,7 @@ func everything(t *testing.T, s *Store) error {
 	_, statsErr := s.Stats(ctx)
 	_, _, sizeErr := s.Size(ctx)
 	_, risksErr := s.Risks(ctx)
-	purgeErr := s.Purge(ctx, params("k").Key.Digest(), retrysafe.StepResult{Name: retrysafe.AuditStepPrefix + "1"})
+	purgeErr := s.Purge(ctx, last.Key.Digest(), last.Fence, retrysafe.StepResult{Name: retrysafe.AuditStepPrefix + "1"})
 	return errors.Join(err, listErr, statsErr, sizeErr, risksErr, purgeErr, findAndSee(t, s))
 }
 

@@ -83,52 +83,44 @@ func (s *Store) Stats(ctx context.Context) (retrysafe.Stats, error) {
 }
 
 // Purge purges the key on its shard, during a move on both. A record that has ended in one of them alone is ended in
-// the other too, because it has the steps of the attempt. It returns errors.ErrUnsupported if a shard of the key is not
-// a Purger, and [retrysafe.ErrNotEnded] if the other record's lease still runs: then repeat the call after that.
-func (s *Store) Purge(ctx context.Context, d retrysafe.Digest, step retrysafe.StepResult) error {
+// the other too, because it has the steps of the attempt. The fence is that of either record. It returns
+// errors.ErrUnsupported if a shard of the key is not a Purger, and [retrysafe.ErrNotEnded] if the other record's lease
+// still runs: then repeat the call after that.
+func (s *Store) Purge(ctx context.Context, d retrysafe.Digest, fence int64, step retrysafe.StepResult) error {
 	at := s.place(d)
-	err := at.first.purge(ctx, d, step)
-	if at.second == nil || err != nil && !nothingEnded(err) {
-		return err
+	if at.second == nil {
+		return at.first.purge(ctx, d, fence, step)
 	}
-	other := at.second.purge(ctx, d, step)
-	switch {
-	case err == nil && errors.Is(other, retrysafe.ErrNotEnded):
-		return s.purgeLike(ctx, d, at.first, at.second, step)
-	case other == nil && errors.Is(err, retrysafe.ErrNotEnded):
-		return s.purgeLike(ctx, d, at.second, at.first, step)
-	case err != nil && other != nil && !errors.Is(err, retrysafe.ErrNotEnded):
-		return other
-	case nothingEnded(other):
-		return err
-	}
-	return other
-}
-
-func nothingEnded(err error) bool {
-	return errors.Is(err, retrysafe.ErrKeyUnknown) || errors.Is(err, retrysafe.ErrNotEnded)
-}
-
-// purgeLike ends a key's unfinished record in one shard as it has ended in another one, where it is purged, and purges
-// it.
-func (s *Store) purgeLike(ctx context.Context, d retrysafe.Digest, ended, of *shard, step retrysafe.StepResult) error {
-	known, err := ended.inspect(ctx, d)
-	if err != nil || len(known) == 0 {
-		return err
-	}
-	other, err := of.states(ctx, d)
-	if err != nil || len(other) == 0 {
-		return err
-	}
-	switch r := other[0]; {
-	case unfinished(r):
-		if err := s.endLike(ctx, of, r, known[0]); err != nil {
-			return fmt.Errorf("purge %s: %w", d, err)
+	for range rounds {
+		both, err := s.copies(ctx, "purge", d, at)
+		if err != nil {
+			return err
 		}
-	case !r.State.Ended(): // reopened
+		ended := func(c recordCopy) bool { return c.State.Ended() }
+		i := slices.IndexFunc(both, func(c recordCopy) bool { return ended(c) && c.Fence == fence })
+		switch {
+		case len(both) == 0:
+			return fmt.Errorf("purge %s: %w", d, retrysafe.ErrKeyUnknown)
+		case i < 0 && slices.ContainsFunc(both, func(c recordCopy) bool { return hasStep(c.Record, step) }):
+			return nil // purged, and reopened or claimed since
+		case i < 0:
+			return fmt.Errorf("purge %s: %w", d, retrysafe.ErrNotEnded)
+		}
+		lagging := slices.IndexFunc(both, func(c recordCopy) bool { return unfinished(c.Record) })
+		if lagging >= 0 {
+			if err := s.endLike(ctx, both[lagging].of, both[lagging].Record, both[i].Record); err != nil {
+				return fmt.Errorf("purge %s: %w", d, err)
+			}
+			continue
+		}
+		for _, c := range slices.DeleteFunc(both, func(c recordCopy) bool { return !ended(c) }) {
+			if err := c.of.purge(ctx, d, c.Fence, step); err != nil {
+				return err
+			}
+		}
 		return nil
 	}
-	return of.purge(ctx, d, step)
+	return changesAllTheTime("purge "+d.String(), at)
 }
 
 // unfinished reports whether the record has what purging or reopening its key takes away: an attempt, or steps of the
@@ -190,12 +182,12 @@ func (s *shard) endLease(ctx context.Context, d retrysafe.Digest, fence int64) e
 	return s.explain(ender.EndLease(ctx, d, fence))
 }
 
-func (s *shard) purge(ctx context.Context, d retrysafe.Digest, step retrysafe.StepResult) error {
+func (s *shard) purge(ctx context.Context, d retrysafe.Digest, fence int64, step retrysafe.StepResult) error {
 	purger, ok := retrysafe.As[retrysafe.Purger](s.Store)
 	if !ok {
 		return s.unsupported("retrysafe.Purger")
 	}
-	return s.explain(purger.Purge(ctx, d, step))
+	return s.explain(purger.Purge(ctx, d, fence, step))
 }
 
 // Size adds up the sizes of the shards, during a move of all; of a shard that is not a [retrysafe.Sizer], and that

@@ -2,6 +2,7 @@ package shardstore
 
 import (
 	"context"
+	"errors"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/storekit"
@@ -9,7 +10,9 @@ import (
 
 // List merges the listings of all shards, the newest records first by the fences that their shards gave: as far as the
 // clocks of the shards agree. It reads a page of each shard, and more where a shard holds records of keys that are not
-// its own. During a move it shows each key once, and reads the records of the new shards for what the old ones have.
+// its own. During a move it shows each key once, and reads the records of the new shards for what the old ones have. At
+// the stage OldDecides a listing of records that have succeeded or failed lacks those that have done so in the new
+// store alone.
 //
 // It returns errors.ErrUnsupported if a shard is not an Inspector.
 func (s *Store) List(ctx context.Context, p retrysafe.ListParams) ([]retrysafe.Record, error) {
@@ -69,7 +72,7 @@ func merge(ctx context.Context, pages []*pages, limit int) ([]retrysafe.Record, 
 func (s *Store) Walk(ctx context.Context, visit func(retrysafe.Record) error) error {
 	for _, of := range s.all {
 		err := of.walk(ctx, func(r retrysafe.Record) error {
-			if shown, err := s.shown(ctx, of, r.Key.Digest()); err != nil || !shown {
+			if shown, err := s.shown(ctx, of, &r, 0); err != nil || !shown {
 				return err
 			}
 			return visit(r)
@@ -96,7 +99,7 @@ type reader func(ctx context.Context, p retrysafe.ListParams) ([]retrysafe.Recor
 type pages struct {
 	of    *shard
 	read  reader
-	shown func(ctx context.Context, r retrysafe.Record) (bool, error)
+	shown func(ctx context.Context, r *retrysafe.Record) (bool, error)
 	next  retrysafe.ListParams
 	page  []retrysafe.Record // read and not yet used
 	ended bool
@@ -105,24 +108,41 @@ type pages struct {
 func (s *Store) pagesOf(of *shard, read reader, p retrysafe.ListParams) *pages {
 	return &pages{
 		of: of, read: read, next: p,
-		shown: func(ctx context.Context, r retrysafe.Record) (bool, error) {
-			return s.shown(ctx, of, r.Key.Digest())
-		},
+		shown: func(ctx context.Context, r *retrysafe.Record) (bool, error) { return s.shown(ctx, of, r, p.State) },
 	}
 }
 
-// shown reports whether a listing shows a key's record that this shard has: if the shard decides, or if the one that
-// decides knows nothing of the key and will see this record when it is claimed.
-func (s *Store) shown(ctx context.Context, of *shard, d retrysafe.Digest) (bool, error) {
+// shown reports whether a listing of records in this state, 0 for any, shows a key's record that this shard has: if the
+// shard decides, or if the one that decides knows nothing of the key and will see this record when it is claimed.
+//
+// A record of the shard that decides becomes what Inspect shows if it has not ended: the attempt may have ended in the
+// other store alone, or an InTx of the stage before may have completed it there, and it would be listed as abandoned. A
+// listing of ended records has such a key at the stage NewDecides. At OldDecides it does not: each record of the new
+// store would be looked up in the old one.
+func (s *Store) shown(ctx context.Context, of *shard, r *retrysafe.Record, state retrysafe.State) (bool, error) {
+	d := r.Key.Digest()
 	at := s.place(d)
 	switch {
-	case at.first == of:
+	case at.first == of && (at.second == nil || r.State.Ended()):
 		return true, nil
+	case at.first == of:
+		known, err := s.Inspect(ctx, d)
+		switch {
+		case errors.Is(err, retrysafe.ErrUnreadable) || err == nil && len(known) == 0:
+			return true, nil
+		case err != nil:
+			return false, err
+		}
+		place := r.FirstFence // where the listing goes on
+		*r = known[0]
+		r.FirstFence, r.Result.Meta, r.Result.Body, r.Steps = place, nil, nil, nil
+		return state == 0 || r.State == state, nil
 	case at.second != of || s.stage == OldDecides:
 		return false, nil
 	}
 	known, err := at.first.states(ctx, d)
-	return len(known) == 0, err
+	endedHere := state != 0 && r.State.Ended() && r.KeyLeft > 0
+	return len(known) == 0 || endedHere && !known[0].State.Ended(), err
 }
 
 // newestOf returns the pages whose next record is the newest; nil if no shard has more.
@@ -148,7 +168,7 @@ func (l *pages) fill(ctx context.Context) error {
 		l.ended = len(page) < l.next.Limit
 		for _, r := range page {
 			l.next.Before = r.FirstFence
-			show, err := l.shown(ctx, r)
+			show, err := l.shown(ctx, &r)
 			if err != nil {
 				return err
 			}

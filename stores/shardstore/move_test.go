@@ -118,11 +118,11 @@ func TestPurgeOfAnAnswerInOneStore(t *testing.T) {
 				t.Fatal(err)
 			}
 			d, audit := p.Key.Digest(), retrysafe.StepResult{Name: entry}
-			if err := s.Purge(t.Context(), d, audit); !errors.Is(err, retrysafe.ErrNotEnded) {
+			if err := s.Purge(t.Context(), d, c.Lease.Fence, audit); !errors.Is(err, retrysafe.ErrNotEnded) {
 				t.Errorf("while the lease runs: got %v, want ErrNotEnded", err)
 			}
 			time.Sleep(2 * time.Minute)
-			if err := s.Purge(t.Context(), d, audit); err != nil {
+			if err := s.Purge(t.Context(), d, c.Lease.Fence, audit); err != nil {
 				t.Error(err)
 			}
 			for _, store := range []*memstore.Store{first, second.Store} {
@@ -130,6 +130,103 @@ func TestPurgeOfAnAnswerInOneStore(t *testing.T) {
 				if err != nil || len(found) != 1 || !found[0].State.Ended() || len(found[0].Steps) != 1 ||
 					found[0].Steps[0].Name != entry || found[0].Result.Body != nil {
 					t.Errorf("%v: got %+v, %v; want the purged record with its entry alone", stage, found, err)
+				}
+			}
+		})
+	}
+}
+
+// A purge that arrives after the key was reopened and has ended again, during a move as well, drops nothing of the
+// later attempt; and one that was carried out is not carried out again. The fence may be that of either store.
+//
+// Seen to fail with Purge finding its record by "ended(c)" alone: the later answer was dropped.
+func TestLatePurge(t *testing.T) {
+	for _, stage := range []Stage{OldDecides, NewDecides} {
+		first, second := memstore.New(memstore.Options{}), memstore.New(memstore.Options{})
+		s := move(t, first, second, stage)
+		p := retrysafe.ClaimParams{
+			Key: retrysafe.Key{ID: "k"}, Lease: time.Minute, Keep: retrysafe.Retention{Replay: time.Hour, Key: time.Hour},
+		}
+		d := p.Key.Digest()
+		run := func() {
+			p.Owner = retrysafe.NewOwner()
+			c, err := s.Claim(t.Context(), p)
+			if err == nil {
+				err = s.Complete(t.Context(), c.Lease, retrysafe.Result{Body: []byte("answer")}, p.Keep)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		entry := func(name string) retrysafe.StepResult {
+			return retrysafe.StepResult{Name: retrysafe.AuditStepPrefix + name}
+		}
+		run()
+		var fences []int64
+		for _, store := range []*memstore.Store{first, second} {
+			found, err := store.Inspect(t.Context(), d)
+			if err != nil || len(found) != 1 {
+				t.Fatal(found, err)
+			}
+			fences = append(fences, found[0].Fence)
+		}
+		for _, fence := range fences {
+			if err := s.Purge(t.Context(), d, fence, entry("in time")); err != nil {
+				t.Errorf("%v: %v", stage, err)
+			}
+		}
+		shown, err := s.Inspect(t.Context(), d)
+		if err == nil {
+			err = s.Reopen(t.Context(), d, shown[0].Fence, entry("reopened"))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		run()
+		for _, fence := range fences {
+			err := s.Purge(t.Context(), d, fence, entry("late"))
+			again := s.Purge(t.Context(), d, fence, entry("in time"))
+			if !errors.Is(err, retrysafe.ErrNotEnded) || again != nil {
+				t.Errorf("%v: got %v and %v, want ErrNotEnded and nothing", stage, err, again)
+			}
+		}
+		for _, store := range []*memstore.Store{first, second} {
+			found, err := store.Inspect(t.Context(), d)
+			if err != nil || len(found) != 1 || string(found[0].Result.Body) != "answer" {
+				t.Errorf("%v: got %+v, %v; want the later answer", stage, found, err)
+			}
+		}
+	}
+}
+
+// A listing shows a key that has ended in one store of a move as Inspect does, and not as what the store that decides
+// has of it: an InTx of the stage before completes the key in one store alone, and so does a process that dies between
+// both.
+//
+// Seen to fail with the second case left out of shown, and with endedHere false.
+func TestListOfAnAnswerInOneStore(t *testing.T) {
+	for _, stage := range []Stage{OldDecides, NewDecides} {
+		synctest.Test(t, func(t *testing.T) {
+			old, next := memstore.New(memstore.Options{}), memstore.New(memstore.Options{})
+			s, before := move(t, old, next, stage), move(t, old, next, OldDecides+NewDecides-stage)
+			p := retrysafe.ClaimParams{
+				Key: retrysafe.Key{ID: "k"}, Owner: retrysafe.NewOwner(), Lease: time.Minute,
+				Keep: retrysafe.Retention{Replay: time.Hour, Key: time.Hour},
+			}
+			c, err := before.Claim(t.Context(), p)
+			if err == nil { // as InTx
+				err = before.StoreOf(p.Key).Complete(t.Context(), c.Lease, retrysafe.Result{Code: 201}, p.Keep)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(2 * time.Minute)
+			for state, want := range map[retrysafe.State]int{
+				0: 1, retrysafe.Pending: 0, retrysafe.Succeeded: map[Stage]int{OldDecides: 0, NewDecides: 1}[stage],
+			} {
+				found, err := s.List(t.Context(), retrysafe.ListParams{State: state})
+				if err != nil || len(found) != want || want == 1 && found[0].Result.Code != 201 {
+					t.Errorf("%v, state %v: got %+v, %v; want %d", stage, state, found, err, want)
 				}
 			}
 		})

@@ -23,10 +23,11 @@ func (s *Store) Reopen(ctx context.Context, d retrysafe.Digest, fence int64, ste
 		return at.first.reopen(ctx, d, fence, step)
 	}
 	for range rounds {
-		both, err := s.copies(ctx, d, at)
+		both, err := s.copies(ctx, "reopen", d, at)
 		if err != nil {
 			return err
 		}
+		both = slices.DeleteFunc(both, func(c recordCopy) bool { return c.LeaseLeft+c.KeyLeft == 0 }) // for people only
 		ended := func(c recordCopy) bool { return c.State.Ended() && !hasStep(c.Record, step) }
 		meant := func(c recordCopy) bool { return ended(c) && c.Fence == fence }
 		repeated := func(c recordCopy) bool { return hasStep(c.Record, step) }
@@ -66,13 +67,13 @@ type recordCopy struct {
 	retrysafe.Record
 }
 
-// copies returns the key's records that take part in claims: that of the old store and that of the new one, at whatever
-// stage, so that all processes reopen them in the same order. If both have ended, the same attempt has ended in both: a
-// later one would have claimed both, and so have changed the one that is looked at before and after the other.
-func (s *Store) copies(ctx context.Context, d retrysafe.Digest, at placement) ([]recordCopy, error) {
+// copies returns the key's newest records: that of the old store and that of the new one, at whatever stage, so that
+// all processes change them in the same order. If both have ended, the same attempt has ended in both: a later one
+// would have claimed both, and so have changed the one that is looked at before and after the other.
+func (s *Store) copies(ctx context.Context, verb string, d retrysafe.Digest, at placement) ([]recordCopy, error) {
 	look := func(of *shard) (c []recordCopy, err error) {
 		found, err := of.states(ctx, d)
-		if len(found) > 0 && found[0].LeaseLeft+found[0].KeyLeft > 0 {
+		if len(found) > 0 {
 			c = append(c, recordCopy{of, found[0]})
 		}
 		return c, err
@@ -95,7 +96,7 @@ func (s *Store) copies(ctx context.Context, d retrysafe.Digest, at placement) ([
 		}
 		before = after
 	}
-	return nil, changesAllTheTime("reopen "+d.String(), at)
+	return nil, changesAllTheTime(verb+" "+d.String(), at)
 }
 
 func (s *shard) reopen(ctx context.Context, d retrysafe.Digest, fence int64, step retrysafe.StepResult) error {

@@ -93,7 +93,7 @@ func TestUnsupported(t *testing.T) {
 	_, find := s.Find(t.Context(), retrysafe.FindParams{})
 	_, stats := s.Stats(t.Context())
 	_, _, watch := s.Watch(t.Context(), k)
-	purge := s.Purge(t.Context(), k.Digest(), retrysafe.StepResult{})
+	purge := s.Purge(t.Context(), k.Digest(), 1, retrysafe.StepResult{})
 	for method, err := range map[string]error{
 		"Inspect": inspect, "List": list, "Find": find, "Stats": stats, "Watch": watch, "Purge": purge,
 		"EndLease":     s.EndLease(t.Context(), k.Digest(), 1),

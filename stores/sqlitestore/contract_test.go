@@ -61,6 +61,13 @@ func txStore(t *testing.T, s *Store) storetest.TxStore {
 			return storetest.BeginSQL(ctx, s.db, s.CompleteTx)
 		},
 		Store: s, TooLarge: storekit.MaxContent + 1,
+		Occupy: func(t *testing.T) (free func()) {
+			back, err := s.writer.checkOut(t.Context(), retrysafe.Lease{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return back
+		},
 		InTx: func(ctx context.Context, f func(context.Context, func(string) error) error) error {
 			return s.InTx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 				return f(ctx, func(text string) error { _, err := tx.ExecContext(ctx, text); return err })

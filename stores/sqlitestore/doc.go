@@ -18,7 +18,8 @@
 // less, beside what the write-ahead log is going to take. New keys are refused with retrysafe.ErrStoreFull before it is
 // used, so that heartbeats, steps and completions do not find the disk full. Nothing keeps other programs from using it,
 // and a program that saves more in the file asks CheckSpace first. The log has no bound while a transaction of the program,
-// or a backup, reads from the file: owners that write more than is kept meanwhile may find the disk full. It gives the space back when that has ended.
+// or a backup, reads from the file: owners that write more than is kept meanwhile may find the disk full. It gives the
+// space back when that has ended.
 //
 // # What it does not promise
 //

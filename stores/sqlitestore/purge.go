@@ -4,16 +4,17 @@ import (
 	"context"
 	"database/sql/driver"
 	"fmt"
+	"slices"
 
 	"github.com/retrysafe/retrysafe"
 )
 
 // Purge drops what was answered of a key, and its steps but for the trail, to which it adds a step.
-// It returns ErrKeyUnknown if there is no record, and ErrNotEnded if the newest has not ended.
+// It returns ErrKeyUnknown if there is no record, and ErrNotEnded if the newest has not ended under this fence.
 //
 // SQLite overwrites the bytes when it uses their pages again; with PRAGMA secure_delete at once, but for the
 // write-ahead log.
-func (s *Store) Purge(ctx context.Context, d retrysafe.Digest, step retrysafe.StepResult) error {
+func (s *Store) Purge(ctx context.Context, d retrysafe.Digest, fence int64, step retrysafe.StepResult) error {
 	err := s.writer.write(ctx, func(t *writeTx) error {
 		shown, err := t.shown(d)
 		switch {
@@ -21,8 +22,12 @@ func (s *Store) Purge(ctx context.Context, d retrysafe.Digest, step retrysafe.St
 			return err
 		case len(shown) == 0:
 			return retrysafe.ErrKeyUnknown
-		case !shown[0].State.Ended():
-			return retrysafe.ErrNotEnded
+		case !shown[0].State.Ended() || shown[0].Fence != fence:
+			steps, err := loadSteps(t, shown[0])
+			if err == nil && !slices.ContainsFunc(steps, func(s retrysafe.StepResult) bool { return s.Name == step.Name }) {
+				err = retrysafe.ErrNotEnded
+			}
+			return err
 		}
 		for _, r := range shown {
 			if _, err := t.exec("purge", r.id()); err != nil {

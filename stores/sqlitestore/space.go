@@ -40,7 +40,7 @@ func (s *Store) CheckSpace(ctx context.Context) error {
 		return s.readers.read(ctx, func(run runner, _ instant) error { return use(run) })
 	})
 	if errors.Is(err, retrysafe.ErrStoreFull) {
-		s.checkpointer.look()
+		s.makeRoom()
 	}
 	return err
 }

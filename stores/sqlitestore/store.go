@@ -117,7 +117,7 @@ func (s *Store) start(ctx context.Context, o Options) error {
 	if err != nil {
 		return fmt.Errorf("sqlitestore: connect: %w", err)
 	}
-	s.writer = &writer{conn: conn, run: run, saved: s.saved, full: s.checkpointer.look}
+	s.writer = &writer{conn: conn, run: run, saved: s.saved, full: s.makeRoom}
 	if s.path, err = filePath(ctx, conn); err != nil {
 		return err
 	}
@@ -149,6 +149,13 @@ func (s *Store) saved(t *writeTx, operations int) {
 	s.watches.Wake(t.changed...)
 	s.sweeper.saved(t.deadlines)
 	s.checkpointer.saved(operations)
+}
+
+// makeRoom has the log and the records looked at that may give space back. It is called by what finds no space: new
+// keys are refused until then, so that what is written would have neither of them looked at.
+func (s *Store) makeRoom() {
+	s.checkpointer.look()
+	s.sweeper.look()
 }
 
 // filePath asks SQLite for the path of the database, which does not read the file.

@@ -65,6 +65,11 @@ func (w *sweeper) saved(deadlines []deadline) {
 		return
 	}
 	w.writes = 0
+	w.look()
+}
+
+// look has the store swept.
+func (w *sweeper) look() {
 	select {
 	case w.kick <- struct{}{}:
 	default: // a sweep is due already
@@ -308,6 +313,7 @@ func (s *Store) sweepInBackground() {
 		case <-s.sweeper.kick:
 			// More than has been claimed since, so that sweeping catches up. What fails now is tried again later.
 			_, _ = s.Sweep(ctx, 16*sweepAfter)
+			s.checkpointer.look() // which may have found the log in use by the sweep
 		case <-ctx.Done():
 			return
 		}

@@ -71,7 +71,7 @@ var fullRules = []fullRule{
 				stop()
 			}
 			if p, ok := k.store.(retrysafe.Purger); ok {
-				k.must("Purge", p.Purge(k.ctx, params("done").Key.Digest(), step(retrysafe.AuditStepPrefix+"1", "")))
+				k.must("Purge", p.Purge(k.ctx, done.Key.Digest(), done.Fence, step(retrysafe.AuditStepPrefix+"1", "")))
 				k.replays("done", "")
 			}
 			if r, ok := k.store.(retrysafe.Reopener); ok {

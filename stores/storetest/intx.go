@@ -26,6 +26,9 @@ type TxStore struct {
 	// makes the store fail in whatever it asks after that, until heal is called. Nil: it cannot be made to, and the rule
 	// about that checks nothing.
 	LoseEnd func(t *testing.T, carriedOut bool) (heal func())
+	// Occupy takes what InTx waits for before it calls f, such as all connections of a pool, until free is called. Nil: it
+	// waits for nothing, and the rule about that checks nothing.
+	Occupy func(t *testing.T) (free func())
 	// Begin begins a transaction as a user's program does. Only RunCompleteTx calls it.
 	Begin func(ctx context.Context) (UserTx, error)
 	// TooLarge is a number of bytes that the store will never take as a result: see Harness.TooLarge.

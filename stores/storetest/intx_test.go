@@ -43,6 +43,7 @@ var faults = map[string]string{
 	"intx-twice":                "the engine is not told that a transaction begins",
 	"intx-step-outside":         "the engine is not told that a transaction begins",
 	"intx-after-rollback":       "a transaction that was rolled back is the attempt's only one",
+	"intx-waits":                "a transaction begins although its time is over",
 	"intx-in-doubt/carried_out": "a lost answer counts as a refusal",
 }
 
@@ -102,6 +103,8 @@ type txStore struct {
 	mu   sync.Mutex
 	rows int
 	open int // transactions
+	// occupied is closed when a transaction may begin; nil: at once.
+	occupied chan struct{}
 	// lose is what becomes of the next completion.
 	lose func(commit func() error) error
 }
@@ -114,11 +117,18 @@ func newTxStore(fault string) *txStore {
 }
 
 func (s *txStore) harness() storetest.TxStore {
-	return storetest.TxStore{Store: s, InTx: s.inTx, LoseEnd: s.loseEnd, TooLarge: tooLarge, Rows: func(*testing.T) int {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return s.rows
-	}}
+	return storetest.TxStore{
+		Store: s, InTx: s.inTx, LoseEnd: s.loseEnd, TooLarge: tooLarge,
+		Rows: func(*testing.T) int {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return s.rows
+		},
+		Occupy: func(*testing.T) (free func()) {
+			s.occupied = make(chan struct{})
+			return func() { close(s.occupied) }
+		},
+	}
 }
 
 func (s *txStore) loseEnd(_ *testing.T, carriedOut bool) (heal func()) {
@@ -190,7 +200,20 @@ func (s *txStore) inTx(ctx context.Context, f func(context.Context, func(string)
 		}
 		work = func(context.Context, *memoryTx) error { return nil }
 	}
-	err := storekit.InTx(ctx, s, func(context.Context, *retrysafe.Attempt) (*memoryTx, error) { return tx, nil }, work)
+	begin := func(ctx context.Context, _ *retrysafe.Attempt) (*memoryTx, error) {
+		if s.occupied == nil {
+			return tx, nil
+		}
+		select {
+		case <-s.occupied:
+		case <-ctx.Done():
+			if s.fault != "a transaction begins although its time is over" {
+				return nil, ctx.Err()
+			}
+		}
+		return tx, nil
+	}
+	err := storekit.InTx(ctx, s, begin, work)
 	if err != nil && s.fault == "a transaction that was rolled back is the attempt's only one" {
 		_, _, _ = a.Control().BeginTx(ctx)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
@@ -191,6 +192,33 @@ func onceRules() []txRule {
 // lateRules are about transactions that come too late: the lease is lost or has run out, or the attempt has ended.
 func lateRules() []txRule {
 	return []txRule{
+		{
+			"intx-waits",
+			"InTx waits for a connection no longer than its context, and does not call f after that", func(k *txKit) {
+				if k.store.Occupy == nil {
+					return
+				}
+				_, _ = k.do("k", func(ctx context.Context, _ *retrysafe.Attempt) error {
+					free := sync.OnceFunc(k.store.Occupy(k.T))
+					defer free()
+					late := time.AfterFunc(time.Minute, free)
+					brief, cancel := context.WithTimeout(ctx, time.Millisecond)
+					defer cancel()
+					err := k.store.InTx(brief, func(context.Context, func(string) error) error {
+						k.Error("f was called")
+						return nil
+					})
+					switch {
+					case !late.Stop():
+						k.Error("InTx has waited until there was a connection")
+					case !errors.Is(err, context.DeadlineExceeded):
+						k.Errorf("InTx: got %v, want that the time is over", err)
+					}
+					return retrysafe.Retryable(err)
+				})
+				k.runs("k")
+			},
+		},
 		{
 			"intx-lease-lost",
 			"if another attempt has the key, nothing of f remains and InTx returns ErrLeaseLost", func(k *txKit) {

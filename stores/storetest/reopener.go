@@ -30,7 +30,8 @@ func (k *kit) notRerun(fence int64, want error) {
 
 // Seen to fail in memstore: rerun-whole with keepTrail taken out of Reopen, with the result left as it was, and with a
 // later claim counted from 1; rerun-retention with endsAt left as it was; rerun-late-writes with a Complete of a
-// released record answered with nil; rerun-released and rerun-purged with the trail dropped; rerun-repeated with
+// released record answered with nil; rerun-released and rerun-purged with the trail dropped; rerun-purged-late
+// with the comparisons of the fence taken out of Purge, and with hasStep taken out there; rerun-repeated with
 // hasStep taken out, and with the comparison of the fence taken out; rerun-ended-only with Ended taken out;
 // rerun-nothing with the newest record taken, expired or not; rerun-swept with a later claim counted from 1;
 // rerun-leaves-the-older with keepTrail for all records; rerun-races with the lock given back between the look and the
@@ -180,11 +181,41 @@ var reopenerRules = []rule{
 		if _, ok := k.store.(retrysafe.Purger); ok {
 			k.purge("1")
 			k.rerun(l, "2")
-			k.notPurged(retrysafe.ErrNotEnded)
+			if err := k.purgeBy(trail("3", "by ada")); !errors.Is(err, retrysafe.ErrNotEnded) {
+				k.Errorf("Purge: got %v, want ErrNotEnded", err)
+			}
 			k.steps(k.acquire("k").Record.Steps, retrysafe.AuditStepPrefix+"0=by eve",
 				retrysafe.AuditStepPrefix+"1=by ada", retrysafe.AuditStepPrefix+"2=by ada")
 		}
 	}},
+	{
+		"rerun-purged-late", "a Purge that is repeated after the key was reopened drops nothing of a later attempt",
+		func(k *kit) {
+			if _, ok := k.store.(retrysafe.Purger); !ok {
+				return
+			}
+			l := k.finishWithSteps("answer", keepAll)
+			k.purge("1")
+			k.rerun(l, "2")
+			late := func(name string, want error) {
+				k.Helper()
+				if err := k.purgeOf(l.Fence, trail(name, "by ada")); !errors.Is(err, want) {
+					k.Errorf("Purge: got %v, want %v", err, want)
+				}
+			}
+			late("1", nil)
+			late("3", retrysafe.ErrNotEnded)
+			again := k.take("k")
+			k.checkpoint(again, "b", "2")
+			late("1", nil)
+			k.complete(again, "second answer", keepAll)
+			late("1", nil)
+			late("3", retrysafe.ErrNotEnded)
+			k.replays("k", "second answer")
+			k.steps(k.inspect("k", 1)[0].Steps, retrysafe.AuditStepPrefix+"0=by eve",
+				retrysafe.AuditStepPrefix+"1=by ada", retrysafe.AuditStepPrefix+"2=by ada", "b=2")
+		},
+	},
 	{
 		"rerun-swept", "a key whose answer was swept can be reopened, and its second answer is swept in time too",
 		func(k *kit) {
@@ -253,7 +284,7 @@ var reopenerRules = []rule{
 					if !ok {
 						return
 					}
-					err := p.Purge(k.ctx, l.Key.Digest(), trail(fmt.Sprintf("purge %d", i), ""))
+					err := p.Purge(k.ctx, l.Key.Digest(), l.Fence, trail(fmt.Sprintf("purge %d", i), ""))
 					if err == nil {
 						purged.Add(1)
 					}

@@ -69,7 +69,7 @@ func sweepDeletesTheStepsOfPurge(t *testing.T, s Tables) {
 			}
 		}
 		step := retrysafe.StepResult{Name: retrysafe.AuditStepPrefix + "purge", Data: []byte("why")}
-		if err := s.Store.Purge(t.Context(), l.Key.Digest(), step); err != nil {
+		if err := s.Store.Purge(t.Context(), l.Key.Digest(), l.Fence, step); err != nil {
 			t.Fatal(err)
 		}
 	}
