@@ -193,7 +193,7 @@ func (a *able) AddSightings(context.Context, []retrysafe.KeySighting) error {
 	return nil
 }
 
-func (a *able) Purge(context.Context, retrysafe.Digest, retrysafe.StepResult) error {
+func (a *able) Purge(context.Context, retrysafe.Digest, int64, retrysafe.StepResult) error {
 	a.note("Purge")
 	return nil
 }
