@@ -17,6 +17,8 @@ func Occupy(t *testing.T, db *sql.DB) (free func()) {
 	return func() {
 		db.SetMaxOpenConns(0)
 		db.SetMaxIdleConns(2)
-		only.Close()
+		if err := only.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
