@@ -31,6 +31,7 @@ func startMariaDB(_ context.Context, r *run) (*mysqlServer, error) {
 	m, err := real.LaunchMariaDB(real.MariaDBOptions{DataDir: filepath.Join(data, "data"), Settings: map[string]string{
 		"innodb-flush-log-at-trx-commit": "1", "innodb-doublewrite": "ON", "innodb-use-native-aio": "ON",
 		"innodb-buffer-pool-size": "1G", "innodb-log-file-size": "2G",
+		"back-log": "1024", // 256 callers connect at once
 	}})
 	if err != nil {
 		return nil, err
