@@ -2,6 +2,7 @@ package retrysafe_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,9 +16,11 @@ import (
 func TestTheStoreInsideSweepsAndWatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := memstore.New(memstore.Options{})
-		swept := false
+		var swept atomic.Bool
 		observer := retrysafe.ObserverFunc(func(_ context.Context, e retrysafe.Event) {
-			swept = swept || e.Kind == retrysafe.SweepEnded
+			if e.Kind == retrysafe.SweepEnded {
+				swept.Store(true)
+			}
 		})
 		open := func(o retrysafe.Observer) *retrysafe.Guard { // as in another process
 			return retrysafe.New(wrapper{inner}, retrysafe.Options{Observer: o, Policy: retrysafe.Policy{
@@ -38,7 +41,7 @@ func TestTheStoreInsideSweepsAndWatches(t *testing.T) {
 		if waited := time.Since(began); waited > 10*time.Second+time.Millisecond {
 			t.Errorf("the waiter was not woken, but asked after %v", waited)
 		}
-		if !swept {
+		if !swept.Load() {
 			t.Error("the store was not swept")
 		}
 	})
