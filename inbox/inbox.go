@@ -129,6 +129,9 @@ var problems = map[httpsafe.Slug]httpsafe.Problem{
 	},
 }
 
+// DefaultFor is the default of Options.For.
+const DefaultFor = 72 * time.Hour
+
 const retryLater = "This request was not accepted. An earlier one with the same key may have been: retry with that key."
 
 func problem(slug httpsafe.Slug) *httpsafe.Problem {
@@ -186,7 +189,7 @@ func New(box *outbox.Outbox, topic string, o Options) *Inbox {
 	defaultTo(&o.Concurrency, 16)
 	defaultTo(&o.MaxWaiting, 100_000)
 	defaultTo(&o.MaxBytes, 1<<30)
-	defaultTo(&o.For, 72*time.Hour)
+	defaultTo(&o.For, DefaultFor)
 	defaultTo(&o.FirstDelay, time.Second)
 	defaultTo(&o.MaxDelay, time.Hour)
 	defaultTo(&o.Timeout, time.Minute)

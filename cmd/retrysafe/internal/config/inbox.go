@@ -78,7 +78,7 @@ func (t Route) checkInbox(r *yamlfile.Reader, pattern string) {
 		r.FaultAt(at, fmt.Sprintf("a pattern of %d bytes is too long for a route with an inbox", len(pattern)),
 			fmt.Sprintf("write one of at most %d bytes", outbox.MaxNameBytes))
 	}
-	ahead, longest := t.Deliver.MaxSchedule, cmp.Or(t.Deliver.For.Value, 72*time.Hour) // its default comes later
+	ahead, longest := t.Deliver.MaxSchedule, cmp.Or(t.Deliver.For.Value, inbox.DefaultFor)
 	if ahead.Value >= longest {
 		r.FaultAt(cmp.Or(ahead.At, t.Deliver.For.At), fmt.Sprintf("a request that is delivered after %v is older than %v "+
 			"(for), so that the first try that fails is its last", ahead.Value, longest), "make for longer than max_schedule")
