@@ -13,8 +13,9 @@ import (
 
 // ScopeFunc returns the name of the authenticated caller that a key belongs to, the same on every retry. Take it from
 // what your authentication has put into the request's context, such as a tenant or the verified subject of a token.
-// Return an error if the caller is unknown; the request is then refused with 401. An empty name is refused too: only
-// [ScopeNone] says that all callers share one scope.
+// Return an error if the caller is unknown; the request is then refused with 401, and the text of the error is not shown.
+// An error that is a *[Problem] is the answer itself: with 503, for example, while the sessions cannot be looked up. An
+// empty name is refused too: only [ScopeNone] says that all callers share one scope.
 //
 // Never build a scope from what a request merely claims: a caller who can choose the scope can read the answers of
 // others. The name may be stored, so do not return a credential itself.
@@ -111,8 +112,11 @@ func ScopeNone() ScopeFunc {
 func (c *config) callerOf(r *http.Request) (string, error) { return caller.Resolve(c.scope(r)) }
 
 // scopeUnresolved is the answer to a request whose caller is unknown. It does not show the error, which may name
-// tenants.
+// tenants, unless that is a Problem.
 func scopeUnresolved(err error) *Problem {
+	if p := new(Problem); errors.As(err, &p) {
+		return p
+	}
 	p := problem(retrysafe.SituationScopeUnresolved)
 	const remedy = "The server needs a scope that stays the same: jwt, header:NAME, mtls or aws-access-key in the proxy; " +
 		"ScopeHeader, ScopeMTLS, ScopeAWSAccessKey or your own ScopeFunc in the library."

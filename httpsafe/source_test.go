@@ -13,6 +13,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/fingerprint"
@@ -516,6 +517,23 @@ func TestScopeErrorIsNotShown(t *testing.T) {
 	if a := k.post("k"); strings.Contains(a.body, "tenant") {
 		t.Errorf("the answer holds the error: %s", a.body)
 	}
+}
+
+// Seen to fail with scopeUnresolved answering every error alike: 401.
+func TestAScopeThatCannotBeLookedUp(t *testing.T) {
+	k := newKit(t)
+	down := true
+	k.scope = func(*http.Request) (string, error) {
+		if down {
+			return "", fmt.Errorf("sessions: %w", &httpsafe.Problem{
+				Slug: httpsafe.ScopeUnresolved, Status: 503, Retryable: true, Executed: "no", RetryAfter: 3 * time.Second,
+			})
+		}
+		return "alice", nil
+	}
+	k.post("k").wantHeader("Retry-After", "3").wantProblem(503, httpsafe.ScopeUnresolved)
+	down = false
+	k.post("k").want(201).wantState("executed; exp=@EXP")
 }
 
 // Routes that share a scope and compare bodies in different ways do not get each other's answers. Seen to fail with

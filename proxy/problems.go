@@ -21,7 +21,8 @@ const (
 	UpstreamFenced httpsafe.Slug = "upstream-fenced"
 	// Overloaded: the proxy has reached its limit of requests; the request was not sent.
 	Overloaded httpsafe.Slug = "overloaded"
-	// AuthUnavailable: Options.AuthURL did not say whether the caller may call; the request was not sent.
+	// AuthUnavailable: Options.AuthURL did not say whether the caller may call, or the keys that verify the caller's token
+	// cannot be fetched; the request was not sent.
 	AuthUnavailable httpsafe.Slug = "auth-unavailable"
 	// MethodRefused: the proxy does not support the method.
 	MethodRefused httpsafe.Slug = "method-refused"

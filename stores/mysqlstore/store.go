@@ -94,7 +94,7 @@ func New(ctx context.Context, db *sql.DB, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{db: db, options: o, sql: newStatements(o.Database), conns: newConns(db, o)}
+	s := &Store{db: db, options: o, sql: newStatements(o.Database), conns: newConns(db, o), sweeper: newSweeper()}
 	err = s.read(ctx, func(c *conn) error {
 		if err := checkVersion(ctx, c, o.Database, newestVersion()); err != nil {
 			return err

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/retrysafe/retrysafe/internal/storekit"
@@ -17,11 +16,13 @@ const piece = 200
 
 // sweeper is what a Store knows of sweeping.
 type sweeper struct {
-	pass       sync.Mutex // one pass at a time; it guards what follows
-	maintained time.Time  // when the partitions were
-	looked     [2][]byte  // up to which key tables of kept were looked through
-	indexed    time.Time  // when records were, for searches
+	pass       storekit.Turn // one pass at a time; it guards what follows
+	maintained time.Time     // when the partitions were
+	looked     [2][]byte     // up to which key tables of kept were looked through
+	indexed    time.Time     // when records were, for searches
 }
+
+func newSweeper() sweeper { return sweeper{pass: storekit.NewTurn()} }
 
 // Sweep deletes up to limit records that are past their retention, in small transactions, and returns how many. Now and
 // then it makes the partitions of the next days, and drops those whose answers may not be read any more. It notes in
@@ -32,8 +33,10 @@ func (s *Store) Sweep(ctx context.Context, limit int) (swept int, err error) {
 	if err := ctx.Err(); err != nil || limit <= 0 {
 		return 0, err
 	}
-	s.sweeper.pass.Lock()
-	defer s.sweeper.pass.Unlock()
+	if err := s.sweeper.pass.Take(ctx); err != nil {
+		return 0, err
+	}
+	defer s.sweeper.pass.End()
 	err = s.with(ctx, func(c *conn) error {
 		return locked(ctx, c, lockName("sweep", s.options.Database), 0, func() error {
 			if swept, err = s.sweepAll(ctx, c, limit); err != nil {

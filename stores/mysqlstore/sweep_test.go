@@ -42,6 +42,13 @@ func TestSweepSkipsLockedRows(t *testing.T) {
 	}
 }
 
+// Seen to fail with storekit.Turn.Take waiting without its context: Sweep had not returned after two minutes.
+func TestAPassThatWaitsGivesUp(t *testing.T) {
+	t.Parallel()
+	s := openTest(t)
+	testkit.SweepGivesUp(t, s, s.sweeper.pass)
+}
+
 // One process sweeps at a time. Seen to fail with locked calling f without the lock.
 func TestOneProcessSweeps(t *testing.T) {
 	t.Parallel()

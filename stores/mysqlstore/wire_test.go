@@ -87,7 +87,7 @@ func TestSwallowedEnd(t *testing.T) {
 	failed := errors.New("the work has failed")
 	for _, end := range []string{"COMMIT", "ROLLBACK"} {
 		db := openPool(t, swallowing(t, dsn, end))
-		returns(t, func() {
+		testkit.Returns(t, func() {
 			_ = testkit.Guarded(t, s, retrysafe.Key{ID: end}, func(ctx context.Context, _ *retrysafe.Attempt) error {
 				err := s.InTx(ctx, db, func(ctx context.Context, tx *sql.Tx) error {
 					_, err := tx.ExecContext(ctx, "INSERT INTO charges (id) VALUES (1)")
@@ -113,26 +113,11 @@ func TestSwallowedUnlock(t *testing.T) {
 	dsn := shared.Get(t).Database(t)
 	openAt(t, dsn, Options{})
 	s := openOn(t, openPool(t, swallowing(t, dsn, "RELEASE_LOCK")), Options{})
-	returns(t, func() {
+	testkit.Returns(t, func() {
 		if _, err := s.Sweep(t.Context(), 1); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("Sweep = %v, want that the unlocking took too long", err)
 		}
 	})
-}
-
-// returns expects f to return.
-func returns(t *testing.T, f func()) {
-	t.Helper()
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		f()
-	}()
-	select {
-	case <-ended:
-	case <-time.After(testkit.Patience):
-		t.Error("the call has not returned")
-	}
 }
 
 // swallowing returns dsn with connections that swallow what the client sends if it contains the text.

@@ -44,18 +44,8 @@ func hanging(t *testing.T, server, text string) (through string, let func()) {
 // returns expects f to return although the server does not answer.
 func returns(t *testing.T, let, f func()) {
 	t.Helper()
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		f()
-	}()
-	select {
-	case <-ended:
-	case <-time.After(testkit.Patience):
-		t.Error("the call has not returned")
-	}
+	testkit.Returns(t, f)
 	let()
-	<-ended
 }
 
 // A server that stops answering when a sweep gives its lock back holds up neither the sweeper nor the pool.

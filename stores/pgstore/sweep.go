@@ -3,7 +3,6 @@ package pgstore
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -24,7 +23,7 @@ const (
 // sweeper is what a Store knows of sweeping.
 type sweeper struct {
 	me   uuid
-	pass sync.Mutex // one pass at a time; it guards what follows
+	pass storekit.Turn // one pass at a time; it guards what follows
 	// low is the minute before which no record is left, so that dead index entries there are not read again. A row that
 	// was locked, and so was skipped, keeps it down.
 	low        int32
@@ -32,7 +31,7 @@ type sweeper struct {
 	indexed    time.Time // when states were
 }
 
-func (w *sweeper) start() { w.me = uuid(retrysafe.NewOwner()) }
+func (w *sweeper) start() { w.me, w.pass = uuid(retrysafe.NewOwner()), storekit.NewTurn() }
 
 // Sweep deletes up to limit records that are past their retention, in small transactions, and returns how many. Now and
 // then it makes the partitions of the next days, and drops those whose answers may not be read any more. It notes which
@@ -43,8 +42,10 @@ func (s *Store) Sweep(ctx context.Context, limit int) (int, error) {
 	if err := ctx.Err(); err != nil || limit <= 0 {
 		return 0, err
 	}
-	s.sweeper.pass.Lock()
-	defer s.sweeper.pass.Unlock()
+	if err := s.sweeper.pass.Take(ctx); err != nil {
+		return 0, err
+	}
+	defer s.sweeper.pass.End()
 	mine, err := s.takeSweepLock(ctx)
 	if err != nil || !mine {
 		return 0, err

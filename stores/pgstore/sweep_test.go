@@ -215,6 +215,13 @@ func TestSweepOfOlderRecords(t *testing.T) {
 	}
 }
 
+// Seen to fail with storekit.Turn.Take waiting without its context: Sweep had not returned after two minutes.
+func TestAPassThatWaitsGivesUp(t *testing.T) {
+	t.Parallel()
+	s := openAt(t, shared.Get(t).Database(t), Options{})
+	testkit.SweepGivesUp(t, s, s.sweeper.pass)
+}
+
 // Seen to fail with take_sweep_lock.sql giving it to every process.
 func TestOneSweepsAtATime(t *testing.T) {
 	t.Parallel()

@@ -5,6 +5,8 @@ import (
 	"math"
 	"sync"
 	"time"
+
+	"github.com/retrysafe/retrysafe/internal/storekit"
 )
 
 const (
@@ -28,7 +30,7 @@ const (
 // the records in the order of their arrival, a span at a time, and remembers for each span when the next record in it
 // is due. So records that stay for long are not looked at again and again because of others that go early.
 type sweeper struct {
-	pass sync.Mutex // one pass at a time; it guards what follows
+	pass storekit.Turn // one pass at a time; it guards what follows
 	// from is where to go on in a span; 0: that one is done.
 	from int64
 	// walked is up to where the records that the file had when it was opened have been looked at, and known where
@@ -48,7 +50,7 @@ type sweeper struct {
 }
 
 func (w *sweeper) start(lastFence int64) {
-	w.next = make(map[int64]instant)
+	w.pass, w.next = storekit.NewTurn(), make(map[int64]instant)
 	w.known = lastFence
 	w.piece, w.freed = minPiece, true
 	w.kick, w.ended = make(chan struct{}, 1), make(chan struct{})
@@ -88,8 +90,10 @@ func (w *sweeper) note(id int64, due instant) {
 // It also notes which records have not succeeded, for Find. The store sweeps by itself while it is being used; call Sweep
 // to have space back in quiet times.
 func (s *Store) Sweep(ctx context.Context, limit int) (int, error) {
-	s.sweeper.pass.Lock()
-	defer s.sweeper.pass.Unlock()
+	if err := s.sweeper.pass.Take(ctx); err != nil {
+		return 0, err
+	}
+	defer s.sweeper.pass.End()
 	swept := 0
 	for swept < limit {
 		more, err := s.findSpan(ctx)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/stores/internal/testkit"
 )
 
 // end adds ended records that are kept for as long as keep says.
@@ -124,6 +125,12 @@ func TestSweepGivesSpaceBack(t *testing.T) {
 	if now := size(t, s); now > full/4 {
 		t.Errorf("the file has %d bytes, and %d after everything was swept", full, now)
 	}
+}
+
+// Seen to fail with storekit.Turn.Take waiting without its context: Sweep had not returned after two minutes.
+func TestAPassThatWaitsGivesUp(t *testing.T) {
+	s := openTest(t)
+	testkit.SweepGivesUp(t, s, s.sweeper.pass)
 }
 
 // A store sweeps itself while it is used. Seen to fail with the kick taken out.

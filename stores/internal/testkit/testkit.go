@@ -9,12 +9,14 @@ package testkit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/storekit"
 )
 
 // Patience is how long tests wait for what must come, on a busy machine too.
@@ -71,6 +73,37 @@ func Sweep(t testing.TB, s retrysafe.Sweeper, limit int) int {
 		t.Fatal(err)
 	}
 	return n
+}
+
+// SweepGivesUp checks that a pass which waits for another one minds its context. turn is that of the store's passes.
+func SweepGivesUp(t testing.TB, s retrysafe.Sweeper, turn storekit.Turn) {
+	t.Helper()
+	if err := turn.Take(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	defer turn.End()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	Returns(t, func() {
+		if _, err := s.Sweep(ctx, 1); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Sweep = %v while another pass takes its time", err)
+		}
+	})
+}
+
+// Returns expects f to return, even if a server does not answer.
+func Returns(t testing.TB, f func()) {
+	t.Helper()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		f()
+	}()
+	select {
+	case <-ended:
+	case <-time.After(Patience):
+		t.Error("the call has not returned")
+	}
 }
 
 // Guarded runs work under a key, with an answer that is known from the start, and returns what the caller is told.

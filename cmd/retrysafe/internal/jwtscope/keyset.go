@@ -14,6 +14,9 @@ import (
 
 	"github.com/MicahParks/jwkset"
 	"golang.org/x/time/rate"
+
+	"github.com/retrysafe/retrysafe/httpsafe"
+	"github.com/retrysafe/retrysafe/proxy"
 )
 
 const (
@@ -29,9 +32,15 @@ const (
 type keySet struct {
 	jwkset.Storage
 	fetched atomic.Int64 // when, in seconds of Unix time
-	fetch   func()
+	fetch   func() error
 	seldom  rate.Sometimes
-	refetch atomic.Pointer[chan struct{}] // closed when the last fetch for an unknown key ID has ended
+	refetch atomic.Pointer[refetch]
+}
+
+// refetch is the last fetch for an unknown key ID.
+type refetch struct {
+	done chan struct{} // closed when it has ended
+	err  error         // why it failed
 }
 
 // newKeySet fetches the keys, and refreshes them until the context ends.
@@ -57,10 +66,12 @@ func newKeySet(ctx context.Context, url string, o Options) (s *keySet, err error
 		ValidateOptions: jwkset.JWKValidateOptions{SkipUse: true, SkipKeyOps: true},
 	}
 	// Without an interval jwkset fetches once and starts no goroutine. If the fetch fails, the keys stay as they are.
-	s.fetch = func() {
-		if _, err := jwkset.NewStorageFromHTTP(url, once); err != nil {
+	s.fetch = func() error {
+		_, err := jwkset.NewStorageFromHTTP(url, once)
+		if err != nil {
 			failed(ctx, err)
 		}
+		return err
 	}
 	always := once
 	always.RefreshInterval, always.RefreshErrorHandler = refreshEvery, failed
@@ -112,23 +123,36 @@ func fitness(k jwkset.JWK) error {
 
 // find returns the key with that ID. If there is none it fetches the set, at most once in pauseBetween; concurrent
 // callers wait for the same fetch. The end of their contexts does not count, because it comes also when a client has
-// only closed its sending half and still reads.
+// only closed its sending half and still reads. While the set cannot be fetched, it is unknown whether such a token is
+// good: the error is keysUnavailable then.
 func (s *keySet) find(ctx context.Context, id string) (jwkset.JWK, error) {
 	k, err := s.read(ctx, id)
 	if errors.Is(err, jwkset.ErrKeyNotFound) {
 		s.seldom.Do(s.startFetch)
-		<-*s.refetch.Load() // within fetchTimeout
-		k, err = s.read(ctx, id)
+		last := s.refetch.Load()
+		<-last.done // within fetchTimeout
+		if k, err = s.read(ctx, id); err != nil && last.err != nil {
+			err = keysUnavailable(last.err)
+		}
 	}
 	return k, err
 }
 
+// keysUnavailable has a token that may be good answered with the problem proxy.AuthUnavailable. After a 401 the client
+// would give the operation up, or ask for another token.
+func keysUnavailable(reason error) error {
+	all := proxy.Problems()
+	p := all[slices.IndexFunc(all, func(p httpsafe.Problem) bool { return p.Slug == proxy.AuthUnavailable })]
+	p.RetryAfter = pauseBetween
+	return fmt.Errorf("the keys for tokens cannot be fetched: %w: %w", reason, &p)
+}
+
 func (s *keySet) startFetch() {
-	done := make(chan struct{})
-	s.refetch.Store(&done)
+	r := &refetch{done: make(chan struct{})}
+	s.refetch.Store(r)
 	go func() {
-		defer close(done)
-		s.fetch()
+		defer close(r.done)
+		r.err = s.fetch()
 	}()
 }
 

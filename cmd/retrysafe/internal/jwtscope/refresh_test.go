@@ -2,6 +2,7 @@ package jwtscope
 
 import (
 	"context"
+	"errors"
 	"net/http/httptest"
 	"sync"
 	"sync/atomic"
@@ -10,6 +11,8 @@ import (
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/retrysafe/retrysafe/httpsafe"
 )
 
 // Seen to fail with the fetch for an unknown kid taken out, and with its pause taken out.
@@ -40,6 +43,33 @@ func TestKeysAreFetchedAnewWhenNeeded(t *testing.T) {
 		want(t, "fetched", i.fetched.Load(), 3)
 		if _, err := ask(f, old); err == nil {
 			t.Error("a withdrawn key is accepted")
+		}
+	})
+}
+
+// A token that is signed with a new key is good, or is not: while the set cannot be fetched, it is not called bad. Seen to
+// fail with find returning the error of read: the client was told 401.
+func TestNewKeysThatCannotBeFetched(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i := newIssuer(t)
+		f := i.scope(Options{})
+		rotated := "Bearer " + sign(t, jwt.SigningMethodRS256, "new", i.another, i.claims(nil))
+		i.serve(i.jwk("new", &i.another.PublicKey))
+		i.answer(500)
+		for range 2 { // the second asks too early to fetch anew
+			_, err := ask(f, rotated)
+			if p := new(httpsafe.Problem); !errors.As(err, &p) || p.Status != 503 || p.RetryAfter != pauseBetween {
+				t.Errorf("while the set cannot be fetched: %v", err)
+			}
+		}
+		i.answer(200)
+		time.Sleep(pauseBetween)
+		if _, err := ask(f, rotated); err != nil {
+			t.Errorf("when it can be fetched again: %v", err)
+		}
+		_, err := ask(f, "Bearer "+sign(t, jwt.SigningMethodRS256, "never", i.another, i.claims(nil)))
+		if err == nil || errors.As(err, new(*httpsafe.Problem)) {
+			t.Errorf("a key that is not in the set: %v", err)
 		}
 	})
 }

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/go-sql-driver/mysql"
 
@@ -218,6 +220,34 @@ func TestSweepGoesOnUntilNothingIsDue(t *testing.T) {
 	broken := &heap{due: 5, err: errors.New("disk full")}
 	err := SweepCmd{}.rounds(t.Context(), &cli.Streams{Out: io.Discard}, &sweeper{store: broken, name: "x"}, 0)
 	clitest.WantText(t, "error", err.Error(), "after 5 records", "disk full")
+}
+
+// hung is a store whose server does not answer the first pass.
+type hung struct{ passes int }
+
+func (h *hung) Sweep(ctx context.Context, limit int) (int, error) {
+	if h.passes++; h.passes == 1 {
+		<-ctx.Done()
+	}
+	return 0, ctx.Err()
+}
+
+// A server that stops answering ends a round, and not all of them. Seen to fail with the context of all rounds given to
+// Sweep: no second round began.
+func TestSweepGoesOnAfterAServerThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithTimeout(t.Context(), time.Hour)
+		defer stop()
+		h, told := new(hung), new(strings.Builder)
+		b := &sweeper{store: h, name: "x"}
+		if err := (SweepCmd{}).rounds(ctx, &cli.Streams{Out: io.Discard, Err: told}, b, time.Minute); err != nil {
+			t.Error(err)
+		}
+		clitest.WantText(t, "error", told.String(), "deadline exceeded", "the next round is in 1m")
+		if h.passes < 10 {
+			t.Errorf("%d rounds in an hour", h.passes)
+		}
+	})
 }
 
 // Seen to fail (a stack trace) with every store taken for a Sweeper.
