@@ -19,9 +19,9 @@ RACE     := -race -gcflags=modernc.org/sqlite/lib=-race=false
 COMPILING := GOGC=off GOMEMLIMIT=2GiB
 
 # The tests of these packages drive other programs, which they build as releases are built: the race detector would watch
-# the tests and not the programs. Without it they take half the time, and what both need is compiled once. make soak runs
-# them with it.
-DRIVERS   = ^$(ROOT)/(bench|caddysafe|cmd|deploy/helm|examples|integration|internal/release|internal/testing|site)(/|$$)
+# the tests and not the programs. Without it they take half the time, and what both need is compiled once. Those of
+# internal/model, and of internal/testing/architecture, have one goroutine. make soak runs them with it.
+DRIVERS   = ^$(ROOT)/(bench|caddysafe|cmd|deploy/helm|examples|integration|internal/(model|release|testing)|site)(/|$$)
 
 # Packages whose tests take longest begin first, so that no core waits for the last of them.
 LONGEST   = ^$(ROOT)/(stores/(pg|mysql)store|probe/cases|cmd/retrysafe/internal/(proxycmd|store)|internal/release|integration)$$

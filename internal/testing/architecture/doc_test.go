@@ -1,4 +1,4 @@
-package retrysafe_test
+package architecture
 
 import (
 	"os"
