@@ -326,6 +326,9 @@ type Purge struct {
 	Reason string
 	// By names the person or program that decides; up to MaxByBytes of UTF-8. It is kept in the trail.
 	By string
+	// Fence is that of the claim whose answer is to be dropped, as a listing has shown it: the answer of a later claim
+	// stays. 0: that of the last claim.
+	Fence int64
 	// DryRun checks everything and changes nothing.
 	DryRun bool
 }
@@ -356,7 +359,7 @@ type Purger interface {
 //
 //   - [ErrInvalidResolution], if a field of p is missing or wrong
 //   - [ErrKeyUnknown], if the store has no record of the key
-//   - [ErrNotEnded], with the record that was found
+//   - [ErrNotEnded], with the record that was found, if that has not ended or is of a later claim than p.Fence
 //   - errors.ErrUnsupported, if the store is not an Inspector or not a Purger
 //   - [ErrShutdown]
 //   - [ErrStoreFailed], with the store's error
@@ -372,8 +375,12 @@ func (g *Guard) Purge(ctx context.Context, d Digest, p Purge) (Record, error) {
 	if err != nil {
 		return Record{}, fmt.Errorf("purge key %s: %w", d, err)
 	}
-	if !known.State.Ended() {
+	switch {
+	case !known.State.Ended():
 		return known, fmt.Errorf("purge key %s: %w: it is %s", d, ErrNotEnded, known.State)
+	case p.Fence != 0 && p.Fence != known.Fence:
+		return known, fmt.Errorf("purge key %s: it was claimed again, under the fence %d, and the answer of that claim was "+
+			"not selected: %w under the fence %d", d, known.Fence, ErrNotEnded, p.Fence)
 	}
 	purger, ok := As[Purger](g.store)
 	if !ok {

@@ -181,7 +181,8 @@ type Claim struct {
 	// Steps are those that earlier attempts have saved.
 	Record Record
 	// Doubted says that the store has sent the claim more than once, because a connection broke. The first copy may
-	// reach it late, and take the key for nobody after this attempt has released it: a Guard then undoes that claim.
+	// reach it late, and take the key for nobody after this attempt has released it: a Guard then undoes that claim. It is
+	// set beside an error, too.
 	Doubted bool
 }
 
@@ -294,7 +295,8 @@ type Inspector interface {
 	// without it, and an error that wraps ErrUnreadable.
 	Inspect(ctx context.Context, d Digest) ([]Record, error)
 	// List returns p.Limit of the records that Inspect would show, if there are so many, the newest first, without
-	// Meta, Body and steps.
+	// Meta, Body and steps. If the store cannot read some of its records, such as those of a newer version, it returns the
+	// others and an error that wraps ErrUnreadable; so do Walk and Find.
 	List(ctx context.Context, p ListParams) ([]Record, error)
 	// Stats counts the records.
 	Stats(ctx context.Context) (Stats, error)

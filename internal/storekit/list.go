@@ -2,6 +2,7 @@ package storekit
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 
@@ -63,6 +64,28 @@ func (p *Page) trim() {
 		n++
 	}
 	p.found = p.found[:n]
+}
+
+// Unread are the records that a listing leaves out because it cannot read them, such as those of a newer version: one
+// of them must not hide all others.
+type Unread struct {
+	n     int
+	first error
+}
+
+// LeaveOut notes what the store has under a name. err, which wraps retrysafe.ErrUnreadable, says why it cannot be read.
+func (u *Unread) LeaveOut(name string, err error) {
+	if u.n++; u.first == nil {
+		u.first = fmt.Errorf("%s: %w", name, err)
+	}
+}
+
+// Err returns nil if there are none, and otherwise an error that wraps retrysafe.ErrUnreadable.
+func (u *Unread) Err() error {
+	if u.n == 0 {
+		return nil
+	}
+	return fmt.Errorf("left out %d that cannot be read, the first of them %w", u.n, u.first)
 }
 
 // Count adds a record to stats. over says that the lease of a pending one has run out.

@@ -86,7 +86,7 @@ func (s *Store) Claim(ctx context.Context, p retrysafe.ClaimParams) (retrysafe.C
 	if c.Verdict == retrysafe.Acquired {
 		err = errors.Join(err, s.giveBack(ctx, p, c.Lease))
 	}
-	return retrysafe.Claim{}, fmt.Errorf("claim %s: %w", p.Key, err)
+	return retrysafe.Claim{Doubted: c.Doubted}, fmt.Errorf("claim %s: %w", p.Key, err)
 }
 
 // giveBack leaves a key that was acquired as it was, whether or not the caller still waits: abandoned after a

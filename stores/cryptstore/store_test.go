@@ -426,7 +426,8 @@ func TestAKeyIsPurgedInBothStoresWithoutTheKeys(t *testing.T) {
 }
 
 // A key whose steps cannot be read is given back although the caller has left meanwhile: otherwise it would be in
-// flight for a lease, and then abandoned. Seen to fail without WithoutCancel in giveBack.
+// flight for a lease, and then abandoned. If the claim is doubted, the Guard is told. Seen to fail without WithoutCancel
+// in giveBack, and without Doubted beside the error of Claim.
 func TestAKeyIsGivenBackAfterTheCallerHasLeft(t *testing.T) {
 	inner := memstore.New(memstore.Options{})
 	s, p := encrypt(t, inner), params("k")
@@ -440,14 +441,17 @@ func TestAKeyIsGivenBackAfterTheCallerHasLeft(t *testing.T) {
 	}
 	ctx, leave := context.WithCancel(t.Context())
 	p.Owner = retrysafe.NewOwner()
-	_, err = encrypt(t, left{inner, leave}).Claim(ctx, p)
+	c, err = encrypt(t, left{inner, leave}).Claim(ctx, p)
 	unreadable(t, "with other keys", err)
+	if !c.Doubted {
+		t.Error("the claim is not doubted any more")
+	}
 	if found, err := inner.Inspect(t.Context(), p.Key.Digest()); err != nil || found[0].State != retrysafe.Released {
 		t.Errorf("the key is %v, %v", found[0].State, err)
 	}
 }
 
-// left is a store whose caller leaves as soon as it has claimed.
+// left is a store whose caller leaves as soon as it has claimed, which it has done twice.
 type left struct {
 	*memstore.Store
 	leave context.CancelFunc
@@ -455,7 +459,9 @@ type left struct {
 
 func (s left) Claim(ctx context.Context, p retrysafe.ClaimParams) (retrysafe.Claim, error) {
 	defer s.leave()
-	return s.Store.Claim(ctx, p)
+	c, err := s.Store.Claim(ctx, p)
+	c.Doubted = true
+	return c, err
 }
 
 // A result that the inner store will never take is reported as such.

@@ -310,6 +310,49 @@ func TestLargeResults(t *testing.T) {
 	}
 }
 
+// A Purge that failed half way drops the rest when it is repeated, although its key was reopened in between. Seen to
+// fail with purge returning at a newest record that has the step and has not ended: the older answer stayed, and all
+// parts.
+func TestPurgeGoesOnAfterAReopening(t *testing.T) {
+	t.Parallel()
+	s, p := openFaulty(t)
+	ctx, keep := t.Context(), retrysafe.Retention{Replay: time.Hour, Key: time.Hour, Audit: week}
+	var l retrysafe.Lease
+	for range 2 {
+		age(t, s, 2*time.Hour)
+		l = take(t, s, "k")
+		if err := s.Complete(ctx, l, retrysafe.Result{Body: make([]byte, 2*partBytes)}, keep); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d, trail := l.Key.Digest(), func(name string) retrysafe.StepResult {
+		return retrysafe.StepResult{Name: retrysafe.AuditStepPrefix + name}
+	}
+	var updates atomic.Int64
+	p.fault = func(operation string, _ int64) fault {
+		if operation == "UpdateItem" && updates.Add(1) == 2 { // of the older record
+			return throttled
+		}
+		return none
+	}
+	if err := s.Purge(ctx, d, l.Fence, trail("purge")); err == nil {
+		t.Fatal("the fault did not reach Purge")
+	}
+	if err := s.Reopen(ctx, d, l.Fence, trail("reopen")); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Purge(ctx, d, l.Fence, trail("purge")); err != nil {
+		t.Fatal(err)
+	}
+	found, err := s.Inspect(ctx, d)
+	if err != nil || len(found) != 2 || found[0].State != retrysafe.Released || len(found[1].Result.Body) > 0 {
+		t.Errorf("got %v, %v; want a released record and one without an answer", found, err)
+	}
+	if n := len(allItems(t, s)); n != 2 {
+		t.Errorf("the table has %d items, want the two records", n)
+	}
+}
+
 // Steps that do not fit into the item go into parts, and so does the result; then there is a clear end. Seen to fail
 // with each case of isTooLarge taken out.
 func TestManySteps(t *testing.T) {

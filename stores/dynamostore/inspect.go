@@ -133,34 +133,42 @@ func (s *Store) List(ctx context.Context, p retrysafe.ListParams) ([]retrysafe.R
 		in.ExpressionAttributeValues[":scope"] = bytesOf([]byte(*p.Scope))
 	}
 	page := storekit.Page{Limit: p.Limit} // a record that moves while the scan runs may come twice
-	err := s.scanReadable(ctx, in, func(r *record, now storekit.Instant) error {
+	var unread storekit.Unread
+	err := s.scanReadable(ctx, in, &unread, func(r *record, now storekit.Instant) error {
 		page.Add(r.View(r.key, now))
 		return nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("list: %w", explain(err))
+	if err = cmp.Or(err, unread.Err()); err != nil {
+		err = fmt.Errorf("list: %w", explain(err))
 	}
-	return page.Records(), nil
+	return page.Records(), err
 }
 
 // Walk visits the records that List shows, in one pass over the table.
 func (s *Store) Walk(ctx context.Context, visit func(retrysafe.Record) error) error {
 	in := s.scanRecords("ff > :free", item{})
-	err := s.scanReadable(ctx, in, func(r *record, now storekit.Instant) error { return visit(r.View(r.key, now)) })
-	if err != nil {
+	var unread storekit.Unread
+	err := s.scanReadable(ctx, in, &unread, func(r *record, now storekit.Instant) error {
+		return visit(r.View(r.key, now))
+	})
+	if err = cmp.Or(err, unread.Err()); err != nil {
 		return fmt.Errorf("walk: %w", explain(err))
 	}
 	return nil
 }
 
-// scanReadable is scan for the records that people can read.
-func (s *Store) scanReadable(
-	ctx context.Context, in *dynamodb.ScanInput, each func(r *record, now storekit.Instant) error,
+// scanReadable is scan for the records that people can read, without those that it cannot decode.
+func (s *Store) scanReadable(ctx context.Context, in *dynamodb.ScanInput, unread *storekit.Unread,
+	each func(r *record, now storekit.Instant) error,
 ) error {
 	return s.scan(ctx, in, func(i item, now storekit.Instant) error {
 		r, err := decode(i, now)
-		if err != nil || !r.Readable(now) {
-			return err
+		switch {
+		case err != nil:
+			unread.LeaveOut(textOf(i[attrKey]), err)
+			return nil
+		case !r.Readable(now):
+			return nil
 		}
 		return each(r, now)
 	})

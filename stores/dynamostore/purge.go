@@ -38,15 +38,16 @@ func (s *Store) purge(ctx context.Context, d retrysafe.Digest, fence int64, step
 		return false, retrysafe.ErrKeyUnknown
 	}
 	newest := k.readable[0]
-	if !newest.State.Ended() || newest.Fence != fence {
-		if newest.hasStep(step.Name) {
-			return true, nil
-		}
+	ended, purged := newest.State.Ended() && newest.Fence == fence, newest.hasStep(step.Name)
+	if !ended && !purged {
 		return false, retrysafe.ErrNotEnded
 	}
 	for _, r := range slices.Concat(k.readable, k.copies) {
 		trail := r.trail()
-		if r == newest && !r.hasStep(step.Name) {
+		switch {
+		case r == newest && !ended: // an earlier call has purged it, and may have failed before it came to the others
+			continue
+		case r == newest && !purged:
 			trail = append(trail, step)
 		}
 		if ok, err := s.dropContent(ctx, r, trail); err != nil || !ok {
@@ -56,7 +57,7 @@ func (s *Store) purge(ctx context.Context, d retrysafe.Digest, fence int64, step
 	// What no record names any more, and what calls have left that failed. Records that were claimed since, and their
 	// parts, have a larger fence.
 	for name := range k.items {
-		if strings.HasPrefix(name, prefixParts) && name < prefixParts+fenceText(newest.Fence+1) &&
+		if strings.HasPrefix(name, prefixParts) && name < prefixParts+fenceText(fence+1) &&
 			!slices.ContainsFunc(k.readable, func(r *record) bool { return r.inTrail(name) }) {
 			if _, err := s.delete(ctx, itemKey(d.String(), name), "", nil); err != nil {
 				return false, err

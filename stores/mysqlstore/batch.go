@@ -50,7 +50,7 @@ func (s *Store) remedy(err error) error {
 	switch errorNumber(err) {
 	case noPartition:
 		return s.addToday()
-	case deadlock, lockWaitTimeout, changedSinceRead:
+	case deadlock, lockWaitTimeout, changedSinceRead, notPreparedAgain:
 		return nil
 	}
 	return err

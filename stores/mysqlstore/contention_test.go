@@ -41,21 +41,25 @@ func TestNewKeysCauseNoDeadlocks(t *testing.T) {
 	}
 }
 
-// A deadlock with a transaction of another program is tried again. Seen to fail with deadlock taken out of remedy.
-func TestDeadlockIsTriedAgain(t *testing.T) {
+// What fails because of other programs, by a deadlock or because its statement could not be prepared anew, is tried
+// again. Seen to fail with each of the two numbers taken out of remedy: Extend failed with it.
+func TestWhatOthersCauseIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
 	first, second := acquire(t, s, "first"), acquire(t, s, "second")
-	send, refused := s.batcher.Send, false
-	s.batcher.Send = func(ctx context.Context, b *batch) error {
-		if !refused {
-			refused = true
-			return &mysql.MySQLError{Number: deadlock}
+	send := s.batcher.Send
+	for _, number := range []uint16{deadlock, notPreparedAgain} {
+		refused := false
+		s.batcher.Send = func(ctx context.Context, b *batch) error {
+			if !refused {
+				refused = true
+				return &mysql.MySQLError{Number: number}
+			}
+			return send(ctx, b)
 		}
-		return send(ctx, b)
-	}
-	if err := s.Extend(t.Context(), first, time.Minute); err != nil || !refused {
-		t.Errorf("after a deadlock: %v", err)
+		if err := s.Extend(t.Context(), first, time.Minute); err != nil || !refused {
+			t.Errorf("after error %d: %v", number, err)
+		}
 	}
 	if err := complete(s, second); err != nil {
 		t.Error(err)

@@ -43,6 +43,7 @@ const (
 	noProcedure        = 1305 // and no such savepoint
 	procedureDenied    = 1370
 	noPartition        = 1526
+	notPreparedAgain   = 1615 // a table was changed, or left the server's cache, each time a statement was prepared anew
 	rowFormatNeeded    = 1665 // binlog_format = STATEMENT
 	readOnlySession    = 1792
 	readOnlyMode       = 1836

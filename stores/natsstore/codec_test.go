@@ -2,7 +2,9 @@ package natsstore
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/storekit"
+	"github.com/retrysafe/retrysafe/stores/internal/testkit"
 )
 
 // full is an entry with a value in every field that is packed.
@@ -142,6 +145,48 @@ func TestSmallerMessagesThanBefore(t *testing.T) {
 	}
 }
 
+// unpurged is a stream that refuses to delete messages.
+type unpurged struct{ jetstream.Stream }
+
+func (unpurged) Purge(context.Context, ...jetstream.StreamPurgeOpt) error {
+	return errors.New("refused")
+}
+
+// A Purge that could not delete the parts of the answer deletes them when it is repeated, also if the key was reopened
+// in between. Seen to fail with the parts deleted that the version has which was read: they stayed.
+func TestPurgeAgainDropsTheParts(t *testing.T) {
+	t.Parallel()
+	s := openTest(t)
+	reads := s.reads
+	for _, reopened := range []bool{false, true} {
+		l := acquire(t, s, fmt.Sprint("reopened ", reopened))
+		answer := retrysafe.Result{Body: make([]byte, 3<<20)}
+		if err := s.Complete(t.Context(), l, answer, retrysafe.Retention{}); err != nil {
+			t.Fatal(err)
+		}
+		d, trail := l.Key.Digest(), func(name string) retrysafe.StepResult {
+			return retrysafe.StepResult{Name: retrysafe.AuditStepPrefix + name}
+		}
+		s.reads = unpurged{reads}
+		if err := s.Purge(t.Context(), d, l.Fence, trail("1")); err == nil {
+			t.Fatal("Purge has not noticed that the parts are there")
+		}
+		s.reads = reads
+		if reopened {
+			if err := s.Reopen(t.Context(), d, l.Fence, trail("2")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.Purge(t.Context(), d, l.Fence, trail("1")); err != nil {
+			t.Fatal(err)
+		}
+		info, err := s.reads.Info(t.Context(), jetstream.WithSubjectFilter(partSpace(s.options.Bucket)+">"))
+		if err != nil || len(info.State.Subjects) > 0 {
+			t.Errorf("reopened %t: %d parts are left, %v", reopened, len(info.State.Subjects), err)
+		}
+	}
+}
+
 // A record of which a part is lost is no free key, and no server that is away. Seen to fail with "ErrUnreadable" taken
 // out of errTorn, and with torn left out of update.
 func TestLostPart(t *testing.T) {
@@ -162,4 +207,17 @@ func TestLostPart(t *testing.T) {
 	if !errors.Is(err, retrysafe.ErrUnreadable) || strings.Contains(err.Error(), "majority") {
 		t.Errorf("claim = %v, want ErrUnreadable", err)
 	}
+}
+
+// An entry of a later format hides no other one. Seen to fail with visitEntry returning the error of unpackHead:
+// nothing was shown.
+func TestEntryOfALaterFormat(t *testing.T) {
+	t.Parallel()
+	s := openTest(t)
+	acquire(t, s, "known")
+	d := acquire(t, s, "later").Key.Digest()
+	if _, err := s.js.Publish(t.Context(), s.recordSubject(d), []byte{format + 1}); err != nil {
+		t.Fatal(err)
+	}
+	testkit.LeavesOut(t, s, "known", d.String())
 }

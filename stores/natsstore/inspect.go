@@ -40,28 +40,30 @@ func (s *Store) Inspect(ctx context.Context, d retrysafe.Digest) ([]retrysafe.Re
 func (s *Store) List(ctx context.Context, p retrysafe.ListParams) ([]retrysafe.Record, error) {
 	p = storekit.ListParams(p)
 	var page storekit.Page
-	begin := func() { page = storekit.Page{Limit: p.Limit} }
-	err := s.scanUntilCurrent(ctx, begin, func(k retrysafe.Key, r *record, now storekit.Instant) error {
+	var unread storekit.Unread
+	begin := func() { page, unread = storekit.Page{Limit: p.Limit}, storekit.Unread{} }
+	err := s.scanUntilCurrent(ctx, begin, &unread, func(k retrysafe.Key, r *record, now storekit.Instant) error {
 		if storekit.Selects(p, k, r.State, r.FirstFence) {
 			r.Meta, r.Body = nil, nil
 			page.Add(r.View(k, now))
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("list: %w", err)
+	if err = cmp.Or(err, unread.Err()); err != nil {
+		err = fmt.Errorf("list: %w", err)
 	}
-	return page.Records(), nil
+	return page.Records(), err
 }
 
 // Walk visits each record once, as List shows it. A record that changed within the last second may come twice, first as
 // it was before: a server of the bucket may learn of a change so late.
 func (s *Store) Walk(ctx context.Context, visit func(retrysafe.Record) error) error {
-	_, err := s.scan(ctx, func(k retrysafe.Key, r *record, now storekit.Instant) error {
+	var unread storekit.Unread
+	_, err := s.scan(ctx, &unread, func(k retrysafe.Key, r *record, now storekit.Instant) error {
 		r.Meta, r.Body = nil, nil
 		return visit(r.View(k, now))
 	})
-	if err != nil {
+	if err = cmp.Or(err, unread.Err()); err != nil {
 		return fmt.Errorf("walk: %w", err)
 	}
 	return nil
@@ -71,12 +73,13 @@ func (s *Store) Walk(ctx context.Context, visit func(retrysafe.Record) error) er
 // server, with entries of released keys and expired records, which the servers delete an hour after they have ended.
 func (s *Store) Stats(ctx context.Context) (retrysafe.Stats, error) {
 	var stats retrysafe.Stats
-	begin := func() { stats = retrysafe.Stats{} }
-	err := s.scanUntilCurrent(ctx, begin, func(_ retrysafe.Key, r *record, now storekit.Instant) error {
+	var unread storekit.Unread
+	begin := func() { stats, unread = retrysafe.Stats{}, storekit.Unread{} }
+	err := s.scanUntilCurrent(ctx, begin, &unread, func(_ retrysafe.Key, r *record, now storekit.Instant) error {
 		storekit.Count(&stats, r.State, !r.LeaseRuns(now))
 		return nil
 	})
-	if err == nil {
+	if err = cmp.Or(err, unread.Err()); err == nil {
 		var info *jetstream.StreamInfo
 		if info, err = s.clock.stream.Info(ctx); err == nil {
 			stats.Bytes = int64(info.State.Bytes)
@@ -93,10 +96,10 @@ type visitor func(retrysafe.Key, *record, storekit.Instant) error
 
 // scanUntilCurrent scans until no record was visited in a state that it had lost before the scan. It calls begin first,
 // which forgets what visit was called with.
-func (s *Store) scanUntilCurrent(ctx context.Context, begin func(), visit visitor) error {
+func (s *Store) scanUntilCurrent(ctx context.Context, begin func(), unread *storekit.Unread, visit visitor) error {
 	for pause := failurePause; ; pause = min(2*pause, lastFailurePause) {
 		begin()
-		if current, err := s.scan(ctx, visit); current || err != nil {
+		if current, err := s.scan(ctx, unread, visit); current || err != nil {
 			return err
 		}
 		select {
@@ -107,9 +110,10 @@ func (s *Store) scanUntilCurrent(ctx context.Context, begin func(), visit visito
 	}
 }
 
-// scan visits each record that people may read. The server that it reads from may be behind the leader: scan goes on
-// until it has seen what the leader had when it began. It is not current if a record was visited as it was before that.
-func (s *Store) scan(ctx context.Context, visit visitor) (current bool, err error) {
+// scan visits each record that people may read, and leaves out entries that it cannot unpack. The server that it reads
+// from may be behind the leader: scan goes on until it has seen what the leader had when it began. It is not current if
+// a record was visited as it was before that.
+func (s *Store) scan(ctx context.Context, unread *storekit.Unread, visit visitor) (current bool, err error) {
 	r, err := s.clock.ask(ctx)
 	if err != nil {
 		return false, err
@@ -149,7 +153,7 @@ func (s *Store) scan(ctx context.Context, visit visitor) (current bool, err erro
 				}
 				visited[key] = struct{}{}
 				if seen = v.Revision(); len(v.Value()) > 0 {
-					err = visitEntry(v, r.ts, visit)
+					err = visitEntry(v, r.ts, unread, visit)
 				}
 			}
 		case <-again: // what was the newest then may have been deleted since
@@ -177,10 +181,11 @@ func (s *Store) newest(ctx context.Context) (uint64, error) {
 	return msg.Sequence, nil
 }
 
-func visitEntry(v jetstream.KeyValueEntry, now storekit.Instant, visit visitor) error {
+func visitEntry(v jetstream.KeyValueEntry, now storekit.Instant, unread *storekit.Unread, visit visitor) error {
 	e, _, err := unpackHead(v.Value(), instantOf(v.Created()))
 	if err != nil {
-		return err
+		unread.LeaveOut(v.Key(), err)
+		return nil
 	}
 	now = max(now, e.at)
 	for _, r := range e.all() {

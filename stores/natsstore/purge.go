@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/storekit"
 )
@@ -16,7 +18,7 @@ import (
 // It returns ErrKeyUnknown if there is no record, and ErrNotEnded if the newest has not ended under this fence.
 func (s *Store) Purge(ctx context.Context, d retrysafe.Digest, fence int64, step retrysafe.StepResult) error {
 	step = step.Clone()
-	var old parts
+	var read uint64 // the version whose parts, and those of all before it, are to go
 	err := s.update(ctx, d, nil, func(e *entry, now storekit.Instant) (*entry, bool, error) {
 		next := e.next(now)
 		newest := next.newest(now)
@@ -24,6 +26,9 @@ func (s *Store) Purge(ctx context.Context, d retrysafe.Digest, fence int64, step
 		case newest == nil:
 			return nil, false, retrysafe.ErrKeyUnknown
 		case (!newest.State.Ended() || newest.Fence != fence) && newest.hasStep(step.Name):
+			if e.parts.count == 0 {
+				read = e.rev
+			}
 			return nil, false, nil
 		case !newest.State.Ended() || newest.Fence != fence:
 			return nil, false, retrysafe.ErrNotEnded
@@ -34,13 +39,11 @@ func (s *Store) Purge(ctx context.Context, d retrysafe.Digest, fence int64, step
 		for _, r := range next.all() {
 			r.purge()
 		}
-		if e.parts.count > 0 {
-			old = e.parts
-		}
+		read = e.rev
 		return next, false, nil
 	})
-	if err == nil {
-		err = s.mustDropParts(ctx, d, old)
+	if err == nil && read > 0 {
+		err = s.dropPartsBefore(ctx, d, read)
 	}
 	if err != nil {
 		return fmt.Errorf("purge %s: %w", d, err)
@@ -48,13 +51,16 @@ func (s *Store) Purge(ctx context.Context, d retrysafe.Digest, fence int64, step
 	return nil
 }
 
-// mustDropParts deletes the parts of an answer that was dropped, and tries until Options.Timeout.
-func (s *Store) mustDropParts(ctx context.Context, d retrysafe.Digest, p parts) error {
+// dropPartsBefore deletes the parts that were stored before a version of a key's entry, and tries until
+// Options.Timeout. They are those of this version and of earlier ones, also if an earlier call of Purge has replaced
+// these and then failed: the parts of a version are stored after the one that it replaces.
+func (s *Store) dropPartsBefore(ctx context.Context, d retrysafe.Digest, rev uint64) error {
+	all := partSpace(s.options.Bucket) + d.String() + ".>"
 	limited, cancel := context.WithTimeout(ctx, s.options.Timeout)
 	defer cancel()
 	for tries := 0; ; tries++ {
 		try, end := context.WithTimeout(limited, s.tryTimeout<<min(tries, 10))
-		err := s.dropParts(try, d, p)
+		err := s.reads.Purge(try, jetstream.WithPurgeSubject(all), jetstream.WithPurgeSequence(rev))
 		end()
 		switch {
 		case err == nil:

@@ -38,19 +38,24 @@ func (s *Store) update(ctx context.Context, d retrysafe.Digest, first *entry, de
 	defer cancel()
 	e := first
 	var torn error
+	doubted := false // the write of an earlier try may be made yet
 	for tries := 0; ; tries++ {
 		err := s.try(limited, s.tryTimeout<<min(tries, 10), d, e, decide)
 		switch {
+		case doubted && errors.Is(err, retrysafe.ErrStoreFull): // which would say that nothing is made
+			return fmt.Errorf("an earlier try got no answer, and whether it has happened is unknown; then: %v", err)
 		case err == nil || !temporary(err):
 			return err
 		case ctx.Err() != nil:
 			return ctx.Err()
 		}
-		if errors.Is(err, errConflict) {
+		switch {
+		case errors.Is(err, errConflict):
 			s.leases.drop(d)
-		}
-		if errors.Is(err, errTorn) {
+		case errors.Is(err, errTorn):
 			torn = err
+		default:
+			doubted = true
 		}
 		if !pauseFor(limited, err, tries) {
 			return s.givenUp(ctx, cmp.Or(torn, err)) // the last try may have been cut short

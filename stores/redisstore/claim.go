@@ -21,8 +21,8 @@ func (s *Store) Claim(ctx context.Context, p retrysafe.ClaimParams) (retrysafe.C
 		return retrysafe.Claim{}, err
 	}
 	c, err := s.claim(ctx, &p)
-	if err != nil {
-		return retrysafe.Claim{}, fmt.Errorf("claim %s: %w", p.Key, explain(err))
+	if err != nil { // that of a full server says nothing about the first copy, which may arrive when there is room
+		return retrysafe.Claim{Doubted: c.Doubted}, fmt.Errorf("claim %s: %w", p.Key, explain(err))
 	}
 	return c, nil
 }
@@ -52,6 +52,12 @@ func (s *Store) claim(ctx context.Context, p *retrysafe.ClaimParams) (c retrysaf
 	if err != nil {
 		return c, err
 	}
+	defer func() {
+		c.Doubted = sent.doubted
+		if err == nil {
+			s.addToIndex(&c, class(lease, keep))
+		}
+	}()
 	answer, err := s.send(ctx, sent)
 	if err == nil && isZero(answer) { // the record that is there moves to the older ones
 		sent.what = s.scripts.claim.withOlder()
@@ -60,12 +66,6 @@ func (s *Store) claim(ctx context.Context, p *retrysafe.ClaimParams) (c retrysaf
 	if err != nil {
 		return c, err
 	}
-	defer func() {
-		c.Doubted = sent.doubted
-		if err == nil {
-			s.addToIndex(&c, class(lease, keep))
-		}
-	}()
 	if answer.IsInt64() {
 		now, err := answer.AsInt64()
 		return newClaim(p, now, now, lease, keep), err

@@ -45,14 +45,15 @@ func (s *Store) Find(ctx context.Context, p retrysafe.FindParams) ([]retrysafe.R
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	found, err := s.find(ctx, p)
-	if err != nil {
-		return nil, fmt.Errorf("find: %w", explain(err))
+	var unread storekit.Unread
+	found, err := s.find(ctx, p, &unread)
+	if err = cmp.Or(err, unread.Err()); err != nil {
+		err = fmt.Errorf("find: %w", explain(err))
 	}
-	return found, nil
+	return found, err
 }
 
-func (s *Store) find(ctx context.Context, p retrysafe.FindParams) ([]retrysafe.Record, error) {
+func (s *Store) find(ctx context.Context, p retrysafe.FindParams, unread *storekit.Unread) ([]retrysafe.Record, error) {
 	p.ListParams = storekit.ListParams(p.ListParams)
 	search := search{
 		before: packFence(min(p.Before, lastInstant)),
@@ -83,7 +84,7 @@ func (s *Store) find(ctx context.Context, p retrysafe.FindParams) ([]retrysafe.R
 		if err != nil {
 			return nil, err
 		}
-		records, err := s.show(ctx, entries)
+		records, err := s.show(ctx, entries, unread)
 		if err != nil {
 			return nil, err
 		}
@@ -142,14 +143,15 @@ func (s *Store) entries(ctx context.Context, q search) ([]entry, error) {
 	return all[:min(len(all), q.limit)], err
 }
 
-// show returns the records of these entries that people may read, in the same order.
-func (s *Store) show(ctx context.Context, entries []entry) ([]retrysafe.Record, error) {
+// show returns the records of these entries that people may read, in the same order, without those that it cannot
+// decode.
+func (s *Store) show(ctx context.Context, entries []entry, unread *storekit.Unread) ([]retrysafe.Record, error) {
 	var calls []*call
 	for _, e := range entries {
 		calls = append(calls, &call{what: s.scripts.show, key: s.key(e.digest()), args: []string{string(e[:fenceSize])}})
 	}
 	var shown []retrysafe.Record
-	err := s.sendAll(ctx, calls, func(_ int, answer rueidis.RedisMessage) error {
+	err := s.sendAll(ctx, calls, func(i int, answer rueidis.RedisMessage) error {
 		parts, err := answer.ToArray()
 		if err != nil || len(parts) != 3 {
 			return cmp.Or(err, errFormat)
@@ -163,8 +165,12 @@ func (s *Store) show(ctx context.Context, entries []entry) ([]retrysafe.Record, 
 			return err
 		}
 		r, err := decode(head)
-		if err != nil || !r.Readable(now) {
-			return err
+		if err != nil {
+			unread.LeaveOut(calls[i].key, err)
+			return nil
+		}
+		if !r.Readable(now) {
+			return nil
 		}
 		seen, err := readSightings(parts[2], now)
 		v := r.summary(now)

@@ -82,18 +82,19 @@ func (s *Store) List(ctx context.Context, p retrysafe.ListParams) ([]retrysafe.R
 	}
 	p = storekit.ListParams(p)
 	page := storekit.Page{Limit: p.Limit} // SCAN may return a key twice
+	var unread storekit.Unread
 	err := s.scan(ctx, false, func(b batch) error {
-		return b.each(func(r *record) error {
+		return b.each(&unread, func(r *record) error {
 			if storekit.Selects(p, r.key, r.State, r.FirstFence) {
 				page.Add(r.summary(b.now))
 			}
 			return nil
 		})
 	})
-	if err != nil {
-		return nil, fmt.Errorf("list: %w", explain(err))
+	if err = cmp.Or(err, unread.Err()); err != nil {
+		err = fmt.Errorf("list: %w", explain(err))
 	}
-	return page.Records(), nil
+	return page.Records(), err
 }
 
 // Walk visits each record, as List shows it, a thousand at a time.
@@ -101,24 +102,27 @@ func (s *Store) Walk(ctx context.Context, visit func(retrysafe.Record) error) er
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	var unread storekit.Unread
 	err := s.scan(ctx, false, func(b batch) error {
-		return b.each(func(r *record) error { return visit(r.summary(b.now)) })
+		return b.each(&unread, func(r *record) error { return visit(r.summary(b.now)) })
 	})
-	if err != nil {
+	if err = cmp.Or(err, unread.Err()); err != nil {
 		return fmt.Errorf("walk: %w", explain(err))
 	}
 	return nil
 }
 
-// each visits the records of a batch that people may read.
-func (b batch) each(visit func(*record) error) error {
-	for _, head := range b.heads {
+// each visits the records of a batch that people may read. It leaves out those that cannot be decoded.
+func (b batch) each(unread *storekit.Unread, visit func(*record) error) error {
+	for i, head := range b.heads {
 		r, err := decode([]byte(head))
-		if err == nil && r.Readable(b.now) {
-			err = visit(r)
-		}
-		if err != nil {
-			return err
+		switch {
+		case err != nil:
+			unread.LeaveOut(b.names[i], err)
+		case r.Readable(b.now):
+			if err := visit(r); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -143,18 +147,19 @@ func (s *Store) Stats(ctx context.Context) (retrysafe.Stats, error) {
 		return stats, fmt.Errorf("stats: %w", explain(err))
 	}
 	stats.Bytes = bytes
+	var unread storekit.Unread
 	err = s.scan(ctx, true, func(b batch) error {
 		stats.Bytes += b.bytes
-		for _, head := range b.heads {
-			r, err := decode([]byte(head))
-			if err != nil {
-				return err
+		for i, head := range b.heads {
+			if r, err := decode([]byte(head)); err != nil {
+				unread.LeaveOut(b.names[i], err)
+			} else {
+				storekit.Count(&stats, r.State, !r.LeaseRuns(b.now))
 			}
-			storekit.Count(&stats, r.State, !r.LeaseRuns(b.now))
 		}
 		return nil
 	})
-	if err != nil {
+	if err = cmp.Or(err, unread.Err()); err != nil {
 		return retrysafe.Stats{}, fmt.Errorf("stats: %w", explain(err))
 	}
 	return stats, nil

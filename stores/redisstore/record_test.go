@@ -7,6 +7,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/storekit"
+	"github.com/retrysafe/retrysafe/stores/internal/testkit"
 )
 
 // encode is how claim.lua and the other scripts put a record together. flags are the byte that decode reads in part.
@@ -95,4 +96,18 @@ func must(tail string, err error) string {
 		panic(err)
 	}
 	return tail
+}
+
+// A record of a later format hides no other one. Seen to fail with each and show returning the error of decode, and
+// with show.lua returning an error: nothing was shown.
+func TestRecordOfALaterFormat(t *testing.T) {
+	t.Parallel()
+	s := openTest(t)
+	acquire(t, s, "known")
+	key := s.key(acquire(t, s, "later").Key.Digest())
+	later := s.client.B().Setrange().Key(key).Offset(formatAt).Value("\x02").Build()
+	if err := s.client.Do(t.Context(), later).Error(); err != nil {
+		t.Fatal(err)
+	}
+	testkit.LeavesOut(t, s, "known", key)
 }

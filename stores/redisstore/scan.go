@@ -20,6 +20,7 @@ const (
 type batch struct {
 	now   storekit.Instant
 	heads []string // of records, without steps, Meta and Body as a rule
+	names []string // of the keys that have them
 	bytes int64    // what they take, if the scan was asked for it
 }
 
@@ -87,6 +88,9 @@ func (s *Store) readBatch(ctx context.Context, node rueidis.Client, keys []strin
 			return b, err
 		}
 		b.heads = append(b.heads, found...)
+		for range found {
+			b.names = append(b.names, key)
+		}
 		answers = answers[1:]
 		if !bytes {
 			continue

@@ -1,8 +1,10 @@
 package shardstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"math"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/storekit"
@@ -47,22 +49,29 @@ func (s *Store) Find(ctx context.Context, p retrysafe.FindParams) ([]retrysafe.R
 	return merge(ctx, pages, p.Limit)
 }
 
-// merge returns the newest records of all pages, as many as limit says.
+// merge returns the newest records of all pages, as many as limit says. Records whose FirstFence is that of the last
+// one come with it, from whichever shard.
 func merge(ctx context.Context, pages []*pages, limit int) ([]retrysafe.Record, error) {
-	found := []retrysafe.Record{}
+	found, oldest := []retrysafe.Record{}, int64(math.MinInt64)
 	for {
-		newest, err := newestOf(ctx, pages)
+		newest, err := newestOf(ctx, pages, oldest)
 		if err != nil || newest == nil {
-			return found, err
+			return found, cmp.Or(err, unreadIn(pages))
 		}
-		r := newest.page[0]
-		// Records whose FirstFence is that of the last one come with it, from whichever shard.
-		if len(found) >= limit && r.FirstFence != found[len(found)-1].FirstFence {
-			return found, nil
+		if found = append(found, newest.page[0]); len(found) == limit {
+			oldest = newest.page[0].FirstFence
 		}
-		found = append(found, r)
 		newest.page = newest.page[1:]
 	}
+}
+
+// unreadIn returns the errors of shards that have left out records which they cannot read.
+func unreadIn(all []*pages) error {
+	var errs []error
+	for _, one := range all {
+		errs = append(errs, one.of.explain(one.unread))
+	}
+	return errors.Join(errs...)
 }
 
 // Walk visits each record that List shows, one shard after the other: in one pass if the shard is a [retrysafe.Walker],
@@ -70,18 +79,29 @@ func merge(ctx context.Context, pages []*pages, limit int) ([]retrysafe.Record, 
 //
 // It returns errors.ErrUnsupported if a shard is not an Inspector.
 func (s *Store) Walk(ctx context.Context, visit func(retrysafe.Record) error) error {
+	var unread []error
 	for _, of := range s.all {
+		var stopped error
 		err := of.walk(ctx, func(r retrysafe.Record) error {
-			if shown, err := s.shown(ctx, of, &r, 0); err != nil || !shown {
-				return err
+			shown, err := s.shown(ctx, of, &r, 0)
+			switch {
+			case errors.Is(err, retrysafe.ErrUnreadable):
+				unread = append(unread, of.explain(err))
+				return nil
+			case err == nil && shown:
+				err = visit(r)
 			}
-			return visit(r)
+			stopped = err
+			return err
 		})
-		if err != nil {
+		switch {
+		case stopped == nil && errors.Is(err, retrysafe.ErrUnreadable):
+			unread = append(unread, of.explain(err))
+		case err != nil:
 			return err
 		}
 	}
-	return nil
+	return errors.Join(unread...)
 }
 
 func (of *shard) walk(ctx context.Context, visit func(retrysafe.Record) error) error {
@@ -103,6 +123,8 @@ type pages struct {
 	next  retrysafe.ListParams
 	page  []retrysafe.Record // read and not yet used
 	ended bool
+	// unread is the error of a shard that has left out records which it cannot read.
+	unread error
 }
 
 func (s *Store) pagesOf(of *shard, read reader, p retrysafe.ListParams) *pages {
@@ -145,36 +167,57 @@ func (s *Store) shown(ctx context.Context, of *shard, r *retrysafe.Record, state
 	return len(known) == 0 || endedHere && !known[0].State.Ended(), err
 }
 
-// newestOf returns the pages whose next record is the newest; nil if no shard has more.
-func newestOf(ctx context.Context, all []*pages) (newest *pages, err error) {
-	for _, one := range all {
-		if err := one.fill(ctx); err != nil {
-			return nil, one.of.explain(err)
+// newestOf returns the pages whose next record is the newest; nil if no shard has more down to the fence oldest. It
+// reads on in a shard only while a newer record may come there than the others have: during a move one store shows most
+// records of the other, and all of that would be read to find one that it does not show.
+func newestOf(ctx context.Context, all []*pages, oldest int64) (*pages, error) {
+	for {
+		var newest *pages
+		for _, one := range all {
+			if (len(one.page) > 0 || !one.ended) && (newest == nil || one.newest() > newest.newest()) {
+				newest = one
+			}
 		}
-		if len(one.page) > 0 && (newest == nil || one.page[0].FirstFence > newest.page[0].FirstFence) {
-			newest = one
+		switch {
+		case newest == nil || newest.newest() < oldest:
+			return nil, nil
+		case len(newest.page) > 0:
+			return newest, nil
+		}
+		if err := newest.fill(ctx); err != nil {
+			return nil, newest.of.explain(err)
 		}
 	}
-	return newest, nil
 }
 
-// fill reads pages until there is a record to show, or no more.
+// newest is the FirstFence of the next record, or what it cannot exceed if that was not read yet.
+func (l *pages) newest() int64 {
+	if len(l.page) > 0 {
+		return l.page[0].FirstFence
+	}
+	return l.next.Before - 1
+}
+
+// fill reads the next page.
 func (l *pages) fill(ctx context.Context) error {
-	for len(l.page) == 0 && !l.ended {
-		page, err := l.read(ctx, l.next)
-		if err != nil {
+	page, err := l.read(ctx, l.next)
+	switch {
+	case errors.Is(err, retrysafe.ErrUnreadable):
+		l.unread = err
+	case err != nil:
+		return err
+	}
+	l.ended = len(page) < l.next.Limit
+	for _, r := range page {
+		l.next.Before = r.FirstFence
+		show, err := l.shown(ctx, &r)
+		switch {
+		case errors.Is(err, retrysafe.ErrUnreadable):
+			l.unread = err
+		case err != nil:
 			return err
-		}
-		l.ended = len(page) < l.next.Limit
-		for _, r := range page {
-			l.next.Before = r.FirstFence
-			show, err := l.shown(ctx, &r)
-			if err != nil {
-				return err
-			}
-			if show {
-				l.page = append(l.page, r)
-			}
+		case show:
+			l.page = append(l.page, r)
 		}
 	}
 	return nil

@@ -57,9 +57,11 @@ type part struct {
 
 // claimBoth claims a key that moves. Only who has it in both stores works on it.
 func (s *Store) claimBoth(ctx context.Context, at placement, p retrysafe.ClaimParams) (retrysafe.Claim, error) {
-	late := false
+	late, doubted := false, false
 	for range rounds {
 		c, err := s.claimFirst(ctx, at, p)
+		doubted = doubted || c.Doubted // in whichever store, and also if that is given back
+		c.Doubted = doubted
 		if errors.Is(err, errApart) && !late {
 			late = true // perhaps one fence is that of an earlier claim, whose answer was lost: it was given back
 			continue
@@ -68,7 +70,7 @@ func (s *Store) claimBoth(ctx context.Context, at placement, p retrysafe.ClaimPa
 			return c, err
 		}
 	}
-	return retrysafe.Claim{}, changesAllTheTime(fmt.Sprintf("claim %s", p.Key), at)
+	return retrysafe.Claim{Doubted: doubted}, changesAllTheTime(fmt.Sprintf("claim %s", p.Key), at)
 }
 
 func changesAllTheTime(call string, at placement) error {
@@ -78,10 +80,14 @@ func changesAllTheTime(call string, at placement) error {
 
 // claimFirst claims in the store that decides, and if it gives the key, in the other. A Claim without a verdict means
 // that the key has changed meanwhile.
-func (s *Store) claimFirst(ctx context.Context, at placement, p retrysafe.ClaimParams) (retrysafe.Claim, error) {
+func (s *Store) claimFirst(
+	ctx context.Context, at placement, p retrysafe.ClaimParams,
+) (c retrysafe.Claim, err error) {
 	asked := p
 	asked.TakeOver = false
 	first, err := s.claimIn(ctx, at.first, asked)
+	doubted := first.Doubted
+	defer func() { c.Doubted = c.Doubted || doubted || first.Doubted }()
 	if err != nil || first.Verdict == retrysafe.Done {
 		return first.Claim, err
 	}
@@ -109,9 +115,10 @@ func (s *Store) claimFirst(ctx context.Context, at placement, p retrysafe.ClaimP
 // one back.
 func (s *Store) claimSecond(
 	ctx context.Context, at placement, p retrysafe.ClaimParams, first part,
-) (retrysafe.Claim, error) {
+) (c retrysafe.Claim, err error) {
 	_, again := s.leases.of(first.Lease)
 	second, err := s.takeSecond(ctx, at, p, first)
+	defer func() { c.Doubted = c.Doubted || second.Doubted }()
 	switch {
 	case err == nil && second.Verdict == retrysafe.Acquired:
 		return s.acquired(ctx, p, first, second, again)
@@ -124,13 +131,18 @@ func (s *Store) claimSecond(
 // takeSecond claims in the second store. An unfinished record there says that the outcome is unknown, or what was
 // saved. The old store knows whether that still holds, since each attempt is claimed there as long as it decides
 // anywhere, and deletes it if it has begun a new record. The new store does not know what was claimed before the move.
-func (s *Store) takeSecond(ctx context.Context, at placement, p retrysafe.ClaimParams, first part) (part, error) {
+func (s *Store) takeSecond(
+	ctx context.Context, at placement, p retrysafe.ClaimParams, first part,
+) (second part, err error) {
+	doubted := false
+	defer func() { second.Doubted = doubted }()
 	q := p
 	q.Owner, q.TakeOver = inSecond(p.Owner), false
 	overrules := s.stage == OldDecides
 	anew := overrules && first.Record.Attempt == 1 && len(first.Record.Steps) == 0
 	for range rounds {
-		second, err := s.claimIn(ctx, at.second, q)
+		second, err = s.claimIn(ctx, at.second, q)
+		doubted = doubted || second.Doubted
 		if err != nil {
 			return second, err
 		}
@@ -186,7 +198,6 @@ func (s *Store) acquired(
 	}
 	s.leases.keep(first.Lease, second.Lease, p.Lease)
 	first.Record, first.Record.Fence = known, first.Lease.Fence
-	first.Doubted = first.Doubted || second.Doubted
 	return first.Claim, nil
 }
 

@@ -3,6 +3,7 @@ package shardstore
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -228,6 +229,80 @@ func TestListOfAnAnswerInOneStore(t *testing.T) {
 				if err != nil || len(found) != want || want == 1 && found[0].Result.Code != 201 {
 					t.Errorf("%v, state %v: got %+v, %v; want %d", stage, state, found, err, want)
 				}
+			}
+		})
+	}
+}
+
+// doubting is a store that has sent each claim twice.
+type doubting struct{ *memstore.Store }
+
+func (d doubting) Claim(ctx context.Context, p retrysafe.ClaimParams) (retrysafe.Claim, error) {
+	c, err := d.Store.Claim(ctx, p)
+	c.Doubted = true
+	return c, err
+}
+
+// A claim that one store of a move has sent twice is doubted, whatever the other one answers: the key was given back, and
+// the first copy may take it for nobody. Seen to fail with claimFirst returning what claimSecond does.
+func TestDoubtOfOneStore(t *testing.T) {
+	for name, other := range map[string]*memstore.Store{
+		"the key is taken": memstore.New(memstore.Options{}), "it is full": memstore.New(memstore.Options{MaxKeys: 1}),
+	} {
+		for _, stage := range []Stage{OldDecides, NewDecides} {
+			old, next := retrysafe.Store(doubting{memstore.New(memstore.Options{})}), retrysafe.Store(other)
+			if stage == NewDecides {
+				old, next = next, old
+			}
+			p := retrysafe.ClaimParams{Key: retrysafe.Key{ID: name}, Owner: retrysafe.NewOwner(), Lease: time.Hour}
+			taken := p
+			if taken.Owner = retrysafe.NewOwner(); name == "it is full" {
+				taken.Key.ID = "another"
+			}
+			if _, err := other.Claim(t.Context(), taken); err != nil {
+				t.Fatal(err)
+			}
+			c, err := move(t, old, next, stage).Claim(t.Context(), p)
+			if c.Verdict == retrysafe.Acquired || !c.Doubted {
+				t.Errorf("%s, %v: got %v, %v, doubted %t; want it doubted", name, stage, c.Verdict, err, c.Doubted)
+			}
+		}
+	}
+}
+
+// listed counts how often a store is asked for a page.
+type listed struct {
+	*memstore.Store
+	pages int
+}
+
+func (l *listed) List(ctx context.Context, p retrysafe.ListParams) ([]retrysafe.Record, error) {
+	l.pages++
+	return l.Store.List(ctx, p)
+}
+
+// A listing during a move reads the store that shows none of its records as far as the other one, and not to its end.
+// Seen to fail with fill reading until there is a record to show: it read 30 pages of the other store.
+func TestListReadsNoMoreThanItShows(t *testing.T) {
+	for _, stage := range []Stage{OldDecides, NewDecides} {
+		synctest.Test(t, func(t *testing.T) {
+			old, next := &listed{Store: memstore.New(memstore.Options{})}, &listed{Store: memstore.New(memstore.Options{})}
+			s := move(t, old, next, stage)
+			for i := range 300 {
+				p := retrysafe.ClaimParams{
+					Key: retrysafe.Key{ID: fmt.Sprint(i)}, Owner: retrysafe.NewOwner(), Lease: time.Hour,
+				}
+				if _, err := s.Claim(t.Context(), p); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Second)
+			}
+			found, err := s.List(t.Context(), retrysafe.ListParams{State: retrysafe.Pending, Limit: 10})
+			if err != nil || len(found) != 10 || found[9].Key.ID != "290" {
+				t.Errorf("%v: got %d records, %v; want the last ten", stage, len(found), err)
+			}
+			if old.pages+next.pages > 4 {
+				t.Errorf("%v: read %d pages of the old store and %d of the new one", stage, old.pages, next.pages)
 			}
 		})
 	}

@@ -15,8 +15,11 @@ import (
 // again, and the next one has a larger fence, which a late call does not name. A key that was taken over is never
 // claimed twice by one owner then, because a take-over that is given back keeps its fence.
 func (s *Store) claimIn(ctx context.Context, of *shard, p retrysafe.ClaimParams) (part, error) {
+	doubted := false
 	for {
 		c, err := of.claim(ctx, p)
+		doubted = doubted || c.Doubted
+		c.Doubted = doubted
 		got := part{of: of, Claim: c, at: time.Now()}
 		if err != nil || c.Verdict != retrysafe.Acquired {
 			return got, err
@@ -27,7 +30,8 @@ func (s *Store) claimIn(ctx context.Context, of *shard, p retrysafe.ClaimParams)
 		}
 		got.tookOver = before.tookOver
 		if err := s.giveBack(ctx, got); err != nil || before.tookOver {
-			return part{}, of.explain(fmt.Errorf("claim %s: %w", p.Key, cmp.Or(err, errGivenBack)))
+			err = of.explain(fmt.Errorf("claim %s: %w", p.Key, cmp.Or(err, errGivenBack)))
+			return part{Claim: retrysafe.Claim{Doubted: doubted}}, err
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/retrysafetest"
+	"github.com/retrysafe/retrysafe/stores/internal/testkit"
 	"github.com/retrysafe/retrysafe/stores/memstore"
 	"github.com/retrysafe/retrysafe/stores/shardstore"
 )
@@ -236,4 +237,53 @@ func TestInTx(t *testing.T) {
 			t.Errorf("key %d: got %v, %v, %v, applied %d", i, err, c.Verdict, claimErr, applied)
 		}
 	}
+}
+
+// unread is a store that lacks the key of a record in its listings, because it cannot read that.
+type unread struct{ *memstore.Store }
+
+func (s unread) List(ctx context.Context, p retrysafe.ListParams) ([]retrysafe.Record, error) {
+	return s.leaveOut(s.Store.List(ctx, p))
+}
+
+func (s unread) Find(ctx context.Context, p retrysafe.FindParams) ([]retrysafe.Record, error) {
+	return s.leaveOut(s.Store.Find(ctx, p))
+}
+
+func (s unread) Walk(ctx context.Context, visit func(retrysafe.Record) error) error {
+	found, unreadable := s.List(ctx, retrysafe.ListParams{})
+	for _, r := range found {
+		if err := visit(r); err != nil {
+			return err
+		}
+	}
+	return unreadable
+}
+
+func (unread) leaveOut(all []retrysafe.Record, err error) ([]retrysafe.Record, error) {
+	readable := slices.DeleteFunc(all, func(r retrysafe.Record) bool { return r.Key.ID == "later" })
+	if len(readable) < len(all) {
+		err = fmt.Errorf("one of version 2: %w", retrysafe.ErrUnreadable)
+	}
+	return readable, err
+}
+
+// A record that a shard cannot read hides none of the others, in its own shard and in another one. Seen to fail with
+// fill and with Walk returning the shard's error.
+func TestListLeavesOutWhatCannotBeRead(t *testing.T) {
+	shards := memories(2, new(atomic.Int64))
+	for i := range shards {
+		shards[i].Store = unread{shards[i].Store.(*memstore.Store)}
+	}
+	s := open(t, shards, shardstore.Options{})
+	ids := []string{"known", "later"}
+	for i := 0; s.StoreOf(retrysafe.Key{ID: ids[0]}) == s.StoreOf(retrysafe.Key{ID: "later"}); i++ {
+		ids[0] = fmt.Sprint("known ", i)
+	}
+	for _, id := range ids {
+		if _, err := s.Claim(t.Context(), claimOf(id)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	testkit.LeavesOut(t, s, ids[0], "version 2")
 }

@@ -2,6 +2,8 @@ package testkit
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"testing"
 
 	"github.com/retrysafe/retrysafe"
@@ -40,4 +42,32 @@ func FindIDs(t testing.TB, s retrysafe.Finder, p retrysafe.FindParams) (ids []st
 		ids = append(ids, r.Key.ID)
 	}
 	return ids
+}
+
+// LeavesOut expects a store to list the record with this ID alone, and an error that names another one, which it cannot
+// read.
+func LeavesOut(t testing.TB, s retrysafe.Inspector, id, name string) {
+	t.Helper()
+	check := func(what string, found []retrysafe.Record, err error) {
+		t.Helper()
+		if len(found) != 1 || found[0].Key.ID != id {
+			t.Errorf("%s shows %d records, want that of %q", what, len(found), id)
+		}
+		if !errors.Is(err, retrysafe.ErrUnreadable) || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s = %v, want ErrUnreadable with %q", what, err, name)
+		}
+	}
+	ctx := context.Background()
+	found, err := s.List(ctx, retrysafe.ListParams{})
+	check("List", found, err)
+	var visited []retrysafe.Record
+	err = retrysafe.Walk(ctx, s, func(r retrysafe.Record) error {
+		visited = append(visited, r)
+		return nil
+	})
+	check("Walk", visited, err)
+	if f, ok := s.(retrysafe.Finder); ok {
+		found, err = f.Find(ctx, retrysafe.FindParams{})
+		check("Find", found, err)
+	}
 }

@@ -1,9 +1,9 @@
 -- Returns the time, the record whose first fence is ARGV[1], without what follows its tags, and its sightings: kind and
--- numbers of each. The record is '' if there is none.
+-- numbers of each. The record is '' if there is none, and what is there if that is of an unknown format.
 local t = redis.call('TIME')
 local function head(get)
 	local h = get(1, 97)
-	if h ~= '' and h:byte(1) ~= 1 then return redis.error_reply('FORMAT of a record is unknown') end
+	if h ~= '' and h:byte(1) ~= 1 then return h end
 	if #h < 97 or h:sub(60, 67) ~= ARGV[1] then return '' end
 	local a, b, c = struct.unpack('>HHH', h, 92)
 	local at = 97 + a + b + c
@@ -19,6 +19,5 @@ if v == '' then
 		if v == '' then v = head(function(from, to) return older:sub(from, to) end) end
 	end
 end
-if type(v) == 'table' then return v end
 local seen = redis.pcall('HGETALL', KEYS[3])
 return {t[1] * 1000000 + t[2], v, seen.err and {} or seen}

@@ -20,7 +20,8 @@ type attentionPage struct {
 	Groups   []scopeGroup
 	N        int
 	More     bool
-	Most     int // keys in one decision
+	Most     int    // keys in one decision
+	Unread   string // as in keys.Page
 	HasLinks bool
 	Proposed []*waitingProposal
 }
@@ -61,7 +62,7 @@ func (q *request) attention() error {
 		if err != nil {
 			return err
 		}
-		all = append(all, page.Keys...)
+		all, data.Unread = append(all, page.Keys...), page.Unread
 		query.Before, data.More = page.Next, page.Next != 0
 		if !data.More {
 			break

@@ -273,3 +273,20 @@ func TestFindByTag(t *testing.T) {
 	}
 	k.wantStatus("a bad tag", k.get("/find?state=all&tag=1234"), http.StatusBadRequest)
 }
+
+// leavingOut is a store that cannot read one of its records.
+type leavingOut struct{ keys.Keys }
+
+func (l leavingOut) List(ctx context.Context, q keys.Query) (keys.Page, error) {
+	page, err := l.Keys.List(ctx, q)
+	page.Unread = "record 7 of version 2 " + script
+	return page, err
+}
+
+// The lists say what they leave out. Seen to fail with Unread left out of both pages.
+func TestListsSayWhatTheyLeaveOut(t *testing.T) {
+	k := start(t, Options{Keys: leavingOut{keys.NewLocal(memstore.New(memstore.Options{}), nil)}})
+	for _, page := range []string{"/attention", "/find?state=all"} {
+		k.wantText(page, k.get(page), "record 7 of version 2 &lt;script")
+	}
+}

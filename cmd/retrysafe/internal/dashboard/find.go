@@ -19,6 +19,7 @@ type findPage struct {
 	States                    []string
 	Listed                    bool // a list was asked for
 	Keys                      []keys.Record
+	Unread                    string // as in keys.Page
 	Next                      string // the query of the next page; empty: this is the last
 }
 
@@ -89,7 +90,7 @@ func (q *request) list() error {
 	if err != nil {
 		return err
 	}
-	data.Listed = true
+	data.Listed, data.Unread = true, found.Unread
 	skip = min(max(skip, 0), len(found.Keys))
 	rest := found.Keys[skip:]
 	data.Keys = rest[:min(len(rest), rowsPerPage)]

@@ -1,7 +1,9 @@
 package keys
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -61,17 +63,19 @@ func (c findCmd) Run(s *cli.Streams) error {
 // try prints what the first of the queries finds that finds something.
 func (c findCmd) try(ctx context.Context, s *cli.Streams, keys Keys, queries []Query) error {
 	read := 0
+	var incomplete error
 	for _, q := range queries {
 		found, page, err := c.find(ctx, keys, q)
 		if err != nil {
 			return err
 		}
+		incomplete = cmp.Or(incomplete, page.incomplete())
 		if read += page.Read; len(found) > 0 {
 			page.Read = read
-			return c.print(ctx, s, keys, found, page)
+			return errors.Join(c.print(ctx, s, keys, found, page), incomplete)
 		}
 	}
-	return c.nothing(read)
+	return errors.Join(c.nothing(read), incomplete)
 }
 
 // queries returns what to look for, one after the other until something is found.

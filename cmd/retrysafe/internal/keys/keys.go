@@ -115,6 +115,8 @@ type Page struct {
 	SelectedBy []string `json:"selected_by,omitempty"`
 	// Read is how many records were read to find these; 0: the store has an index for it.
 	Read int `json:"read,omitempty"`
+	// Unread says which records were left out because the store cannot read them; "": none.
+	Unread string `json:"unread,omitempty"`
 }
 
 // Look names the key to show.
@@ -136,6 +138,8 @@ type Decision struct {
 	Reason string      `json:"reason"`
 	By     string      `json:"by"`
 	DryRun bool        `json:"dry_run,omitempty"`
+	// Fence is that of the record that was selected: Purge leaves the answer of a later claim. 0: the newest is meant.
+	Fence int64 `json:"fence,omitempty"`
 }
 
 // HTTPAnswer is an answer that is stored by hand.

@@ -2,6 +2,7 @@ package keys
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -71,7 +72,7 @@ func (c listCmd) Run(s *cli.Streams) error {
 		if err != nil {
 			return err
 		}
-		return table.End(listed(n, more, c.State, first.Counts) + afterReading(first))
+		return errors.Join(table.End(listed(n, more, c.State, first.Counts)+afterReading(first)), first.incomplete())
 	})
 }
 
@@ -118,6 +119,14 @@ func afterReading(p Page) string {
 		return ""
 	}
 	return fmt.Sprintf("; this store has no index for it: read %d records", p.Read)
+}
+
+// incomplete returns an error if records were left out.
+func (p Page) incomplete() error {
+	if p.Unread == "" {
+		return nil
+	}
+	return errors.New(p.Unread)
 }
 
 // timeLeft says how long the lease runs, or else how long the key stays taken.

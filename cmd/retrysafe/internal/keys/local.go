@@ -175,7 +175,7 @@ func (l Local) search(ctx context.Context, id string) (retrysafe.Digest, error) 
 		owners[r.Key.Digest()] = r.Key.Scope
 		return nil
 	})
-	if err != nil {
+	if err != nil && (len(owners) == 0 || !errors.Is(err, retrysafe.ErrUnreadable)) {
 		return retrysafe.Digest{}, err
 	}
 	if len(owners) > 1 {

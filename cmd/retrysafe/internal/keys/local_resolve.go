@@ -116,8 +116,14 @@ func (l Local) Purge(ctx context.Context, d Decision) (Purged, error) {
 	if len(records) > 0 && records[0].State.Ended() && bytes == 0 { // without another line in its trail
 		return Purged{}, nil
 	}
-	known, err := l.Guard.Purge(ctx, digest, retrysafe.Purge{Reason: d.Reason, By: d.By, DryRun: d.DryRun})
-	if err != nil {
+	known, err := l.Guard.Purge(ctx, digest, retrysafe.Purge{
+		Reason: d.Reason, By: d.By, Fence: d.Fence, DryRun: d.DryRun,
+	})
+	switch {
+	case err != nil && d.Fence != 0 && known.State.Ended() && known.Fence != d.Fence:
+		return Purged{}, &Error{Code: CodeChanged, Message: fmt.Sprintf("key %s was used again since, and the later answer is "+
+			"not selected. Nothing was changed; to drop both answers, name the digest", digest)}
+	case err != nil:
 		return Purged{}, refusalOf(err, digest, known)
 	}
 	return Purged{Bytes: bytes}, nil

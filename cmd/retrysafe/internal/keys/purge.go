@@ -1,6 +1,7 @@
 package keys
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -86,8 +87,11 @@ func (c purgeCmd) Run(s *cli.Streams) error {
 func (c purgeCmd) purge(ctx context.Context, keys Keys, s *cli.Streams, digests []string) (purgedJSON, error) {
 	result := purgedJSON{DryRun: c.DryRun}
 	b := &Bulk{Streams: s, Verb: "purged", DryRun: c.DryRun, Quiet: true}
+	selected := map[string]int64{}
 	purge := func(ctx context.Context, digest string) (any, error) {
-		p, err := keys.Purge(ctx, Decision{Digest: digest, Reason: c.Reason, By: c.Decider(), DryRun: c.DryRun})
+		p, err := keys.Purge(ctx, Decision{
+			Digest: digest, Fence: selected[digest], Reason: c.Reason, By: c.Decider(), DryRun: c.DryRun,
+		})
 		switch {
 		case err != nil:
 		case p.Bytes == 0:
@@ -100,30 +104,35 @@ func (c purgeCmd) purge(ctx context.Context, keys Keys, s *cli.Streams, digests 
 	}
 	err := b.Each(ctx, digests, purge)
 	if err == nil && len(c.Digests) == 0 {
-		err = c.purgeListed(ctx, keys, b, purge)
+		err = c.purgeListed(ctx, keys, b, selected, purge)
 	}
 	result.Errors = b.failed
 	return result, errors.Join(err, b.err)
 }
 
-// purgeListed purges the keys that are selected, a page at a time.
-func (c purgeCmd) purgeListed(
-	ctx context.Context, keys Keys, b *Bulk, purge func(context.Context, string) (any, error),
+// purgeListed purges the keys that are selected, a page at a time. selected gets the fence of the newest record of each
+// that is: its older ones go with it, and an answer that is not selected stays, such as that of an attempt which has
+// used the key again since.
+func (c purgeCmd) purgeListed(ctx context.Context, keys Keys, b *Bulk, selected map[string]int64,
+	purge func(context.Context, string) (any, error),
 ) error {
 	q := Query{State: All, Scope: c.Scope, Tag: c.Tag, MinAge: c.OlderThan}
+	var incomplete error
 	for {
 		page, err := keys.List(ctx, q)
 		if err != nil {
 			return fmt.Errorf("after %s: %w", b.Sum(), err)
 		}
+		incomplete = cmp.Or(incomplete, page.incomplete())
 		var digests []string
 		for _, r := range page.Keys {
-			if r.State == Succeeded || r.State == Failed {
+			if _, known := selected[r.Digest]; !known && (r.State == Succeeded || r.State == Failed) {
+				selected[r.Digest] = r.Fence
 				digests = append(digests, r.Digest)
 			}
 		}
 		if err := b.Each(ctx, digests, purge); err != nil || b.err != nil || page.Next == 0 {
-			return err
+			return errors.Join(err, incomplete)
 		}
 		q.Before = page.Next
 	}

@@ -169,7 +169,7 @@ func (c resolveCmd) resolveAll(s *cli.Streams, d Decision, digests []string) err
 func (c allKeys) selected(ctx context.Context, keys Keys, p *progress) (digests []string, err error) {
 	defer p.end()
 	query := Query{State: Abandoned, Scope: c.Scope, MinAge: c.OlderThan}
-	_, err = eachListed(ctx, keys, query, func(r Record) (bool, error) {
+	first, err := eachListed(ctx, keys, query, func(r Record) (bool, error) {
 		if len(digests) == int(c.Limit) {
 			return false, &Error{Code: codeTooMany, Message: fmt.Sprintf("more than %s are selected: see keys list, and select "+
 				"fewer or raise --limit. Nothing was changed", keysInState(int(c.Limit), Abandoned))}
@@ -178,7 +178,7 @@ func (c allKeys) selected(ctx context.Context, keys Keys, p *progress) (digests 
 		p.tell(keysInState(len(digests), Abandoned) + " found")
 		return true, nil
 	})
-	return digests, err
+	return digests, cmp.Or(err, first.incomplete())
 }
 
 func (c resolveCmd) checkSelection() error {

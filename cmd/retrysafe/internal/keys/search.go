@@ -30,7 +30,10 @@ func (l Local) List(ctx context.Context, q Query) (Page, error) {
 			found, page.Read, err = l.newest(ctx, p)
 		}
 	}
-	if err != nil {
+	switch {
+	case inPages && errors.Is(err, retrysafe.ErrUnreadable):
+		page.Unread = err.Error()
+	case err != nil:
 		return Page{}, err
 	}
 	if inPages && len(found) >= p.Limit {
@@ -123,15 +126,18 @@ func (l Local) newest(ctx context.Context, p retrysafe.FindParams) (found []retr
 }
 
 // each calls visit for each record that p selects. It returns how many records it has read for that, which is 0 if the
-// store has an index.
+// store has an index. If the store has left out what it cannot read, the error comes last.
 func (l Local) each(ctx context.Context, p retrysafe.FindParams, visit func(retrysafe.Record) error) (read int, err error) {
 	all := p
+	var unread error
 	for p.Limit = pageSize; ; {
 		found, err := l.indexed(ctx, p)
-		if errors.Is(err, errors.ErrUnsupported) {
+		switch {
+		case errors.Is(err, errors.ErrUnsupported):
 			return l.walk(ctx, all, visit)
-		}
-		if err != nil {
+		case errors.Is(err, retrysafe.ErrUnreadable):
+			unread = err
+		case err != nil:
 			return 0, err
 		}
 		for _, r := range found {
@@ -141,7 +147,7 @@ func (l Local) each(ctx context.Context, p retrysafe.FindParams, visit func(retr
 			}
 		}
 		if len(found) < p.Limit {
-			return 0, nil
+			return 0, unread
 		}
 	}
 }
