@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -67,6 +68,56 @@ func TestReconcile(t *testing.T) {
 	bubble(t, reconcile(nil, errors.New("must not be asked")), func(k *kit) { // the key was free
 		k.wantAnswer(pay(), k.answer("first"), "first", false)
 	})
+}
+
+// Another request is faster to take an abandoned key over, and this one waits for it. The policy sees the record of the
+// attempt that was taken over in the end; if the other one has released the key, it was taken over from none.
+//
+// Seen to fail with abandoned and TakeOver kept by decideBy: the policy saw attempt 1, and TookOver said true.
+func TestATakeOverThatAnotherRequestWon(t *testing.T) {
+	for name, isReleased := range map[string]bool{"abandoned": false, "released": true} {
+		t.Run(name, func(t *testing.T) {
+			var asked []int
+			policy := retrysafe.Policy{OnInFlight: retrysafe.Wait(time.Minute), OnAbandoned: retrysafe.Reconcile(
+				func(_ context.Context, _ *retrysafe.Attempt, abandoned retrysafe.Record) (*retrysafe.Result, error) {
+					asked = append(asked, abandoned.Attempt, len(abandoned.Steps))
+					return nil, nil
+				})}
+			bubble(t, policy, func(k *kit) {
+				k.crash()
+				k.store.on("claim", func() (bool, error) {
+					if k.store.count("claim") != 2 {
+						return true, nil
+					}
+					r := pay()
+					c, err := k.store.Store.Claim(k.ctx, retrysafe.ClaimParams{
+						Key: r.Key, Fingerprint: r.Fingerprint, Owner: retrysafe.NewOwner(), Lease: time.Second,
+						Keep: retrysafe.Retention{}.WithDefaults(), TakeOver: true,
+					})
+					if err == nil {
+						err = k.store.Store.Checkpoint(k.ctx, c.Lease, retrysafe.StepResult{Name: "charge", Data: []byte("1")})
+					}
+					if isReleased {
+						time.AfterFunc(time.Second/2, func() { k.store.Store.Release(k.ctx, c.Lease) })
+					}
+					return true, err
+				})
+				out, err := k.guard.Do(k.ctx, pay(), func(_ context.Context, a *retrysafe.Attempt) (retrysafe.Result, error) {
+					if a.Control().TookOver() == isReleased {
+						k.Errorf("TookOver is %v", isReleased)
+					}
+					return retrysafe.Result{}, nil
+				})
+				want := []int{2, 1}
+				if isReleased {
+					want = nil
+				}
+				if err != nil || out.Attempt != 3 || !slices.Equal(asked, want) {
+					k.Errorf("Do = attempt %d, %v; the policy saw %v, want %v", out.Attempt, err, asked, want)
+				}
+			})
+		})
+	}
 }
 
 func TestUnknownOutcomeAbandonsAtOnce(t *testing.T) {

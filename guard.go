@@ -270,6 +270,9 @@ func (g *Guard) decideBy(ctx context.Context, r Request, q *claimRequest, work W
 			q.Fingerprint = c.Record.Fingerprint
 			c, err = g.claim(ctx, q)
 		default:
+			if !q.doubted { // otherwise undoing the claim needs TakeOver
+				abandoned, q.TakeOver = Record{}, false // another one was faster: the policy sees what becomes of that
+			}
 			c, err = g.whileInFlight(ctx, r, q, c)
 		}
 	}

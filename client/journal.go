@@ -81,23 +81,26 @@ func (e *Entry) sameRequest(o *Entry) bool {
 		bytes.Equal(e.Body, o.Body)
 }
 
-// notText names what of the entry is not UTF-8; empty: all of it is. Journals keep text, as JSON or in a database. With
+// notText names what of the entry is not text; empty: all of it is. Journals keep text, as JSON or in a database. With
 // other bytes an entry would not come back as it was: under another ID, which no client resumes, or as another request.
 func (e *Entry) notText() string {
 	for _, part := range [][2]string{
 		{"the key", e.Key}, {"the method", e.Method}, {"the URL", e.URL}, {"the credential's name", e.Credential},
 	} {
-		if !utf8.ValidString(part[1]) {
+		if !isText(part[1]) {
 			return part[0]
 		}
 	}
 	for name, values := range e.Header {
-		if !utf8.ValidString(name + " " + strings.Join(values, " ")) {
+		if !isText(name + " " + strings.Join(values, " ")) {
 			return fmt.Sprintf("the header field %q", name)
 		}
 	}
 	return ""
 }
+
+// isText reports whether each journal keeps a text: PostgreSQL takes no NUL.
+func isText(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }
 
 // journalBegin puts the call into the journal, or resumes what the journal has of it.
 func (c *call) journalBegin() error {
@@ -105,8 +108,8 @@ func (c *call) journalBegin() error {
 		return err
 	}
 	if what := c.entry.notText(); what != "" {
-		return fmt.Errorf("client: %s of the request is not UTF-8, and a journal would change it: write it in UTF-8, or "+
-			"send the request without a journal", what)
+		return fmt.Errorf("client: %s of the request is not UTF-8, or holds a NUL, and a journal could not keep it: "+
+			"write it in UTF-8, or send the request without a journal", what)
 	}
 	c.entry.Intent = strings.ToValidUTF8(c.entry.Intent, "\uFFFD") // it is for people
 	c.entry.BegunAt = c.entry.BegunAt.Round(0).Truncate(time.Millisecond)

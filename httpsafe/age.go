@@ -50,8 +50,16 @@ const untilNoted = 2 * time.Minute
 // mayHaveForgotten reports whether the record of the delivery before this one may have expired. Ask only if there is no
 // record.
 func (c *config) mayHaveForgotten(d *Delivery) bool {
-	kept := min(c.policy.Retention.Key, c.policy.FailureRetention.Key)
+	kept := c.kept()
+	if d.Kept > 0 {
+		kept = min(kept, d.Kept)
+	}
 	return d.Unended > 0 && d.Unended+untilNoted >= kept
+}
+
+// kept returns how long a record is kept at least after the end of its work.
+func (c *config) kept() time.Duration {
+	return min(c.policy.Retention.Key, c.policy.FailureRetention.Key)
 }
 
 // isTooOldKey reports whether a key without a record is refused for its age.

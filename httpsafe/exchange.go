@@ -132,8 +132,11 @@ func (x *exchange) do(ctx context.Context) {
 		if p := new(Problem); errors.As(err, &p) {
 			x.delivery.Advice = retrysafe.SituationKeyTooOld.Advice()
 		}
-		if err == nil {
+		switch a := x.delivery.Advice; {
+		case err == nil:
 			x.delivery.Status = replayStatus(out.Result)
+		case a.Situation == retrysafe.SituationNotReplayable: // of whose answer the status is kept
+			x.delivery.Status = replayStatus(a.Record.Result)
 		}
 	}
 	x.answer(out, err)

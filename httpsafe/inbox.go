@@ -32,6 +32,8 @@ type Inbox interface {
 type Accepted struct {
 	Key         retrysafe.Key
 	Fingerprint retrysafe.Fingerprint
+	// Kept is how long the record of the key is kept at least after the end of the work, by the Guard's present Policy.
+	Kept time.Duration
 	// Request is the request without its body. It must be neither changed nor kept, and nor must Body.
 	Request *http.Request
 	Body    []byte
@@ -56,12 +58,15 @@ type Delivery struct {
 	// Unended is how long ago the delivery before this one ended at the latest, if the Inbox does not know what became of
 	// it, because its process was killed, for example. Otherwise it is 0.
 	Unended time.Duration
+	// Kept is that of Accepted, if the Inbox knows it: the record of the delivery before this one may be of that time.
+	Kept time.Duration
 	// Advice says what became of the request, after the handler has returned. It is zero if the request was refused
 	// before its key was claimed. It is that of retrysafe.SituationKeyTooOld if the delivery before this one was not seen
 	// to end, and so long ago that its record may have expired: then nothing runs.
 	Advice retrysafe.Advice
-	// Status is that of the answer which is kept under the key; 0 if there is none. What the handler has written may be
-	// something else: a replay is refused while there is no memory for it, or as the Profile says.
+	// Status is that of the answer which is kept under the key, or was until it was dropped; 0 if there is none. What the
+	// handler has written may be something else: a replay is refused while there is no memory for it, or as the Profile
+	// says.
 	Status int
 	// NotSent is set by a handler that could not reach the service which does the work: nothing was sent.
 	NotSent bool
@@ -163,7 +168,7 @@ func (x *exchange) acceptIntoInbox() {
 	ctx, stop := asking(x.r.Context())
 	defer stop()
 	fresh, err := x.m.Inbox.Accept(ctx, &Accepted{
-		Key: x.request.Key, Fingerprint: x.request.Fingerprint, Request: x.r, Body: x.bodyBytes(),
+		Key: x.request.Key, Fingerprint: x.request.Fingerprint, Kept: x.m.kept(), Request: x.r, Body: x.bodyBytes(),
 	})
 	p := new(Problem)
 	switch {

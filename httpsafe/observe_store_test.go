@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
@@ -71,6 +72,39 @@ func TestObserveWithoutStore(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestObserveBesideALongRequest: after the store has failed, one request tries whether it works again. Its handler
+// may run for hours, and others are observed meanwhile.
+//
+// Seen to fail with heard taken out of work: the second request counted as ObservedStore.
+func TestObserveBesideALongRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &slowStore{Store: memstore.New(memstore.Options{})}
+		k := &observedKit{T: t, guard: retrysafe.New(s, retrysafe.Options{})}
+		k.seen = httpsafe.NewObservation(k.guard, httpsafe.ObservationOptions{})
+		goOn := make(chan struct{})
+		k.handle(httpsafe.Options{}, httpsafe.ScopeNone(), func(w http.ResponseWriter, r *http.Request) {
+			answerAsAsked(w, r)
+			if r.Header.Get("Idempotency-Key") == "long" {
+				<-goOn
+			}
+		})
+		s.down.Store(1)
+		k.post("lost")
+		s.down.Store(0)
+		time.Sleep(time.Minute) // the store is left alone for a while
+		go k.handler.ServeHTTP(httptest.NewRecorder(), request("long"))
+		synctest.Wait()
+		k.post("short")
+		k.want(0, counted{httpsafe.ObservedStore: 1, httpsafe.ObservedFirst: 1})
+		close(goOn)
+		if err := k.seen.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+		k.want(0, counted{httpsafe.ObservedStore: 1, httpsafe.ObservedFirst: 2})
+	})
 }
 
 // TestObserveBounds: no more is observed at once than the options allow, in number and in bytes; the rest is served.

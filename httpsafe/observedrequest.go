@@ -180,6 +180,7 @@ func (s *observedRequest) claim() Observed {
 // work is what an attempt waits for: the handler.
 func (s *observedRequest) work(_ context.Context, a *retrysafe.Attempt) (retrysafe.Result, error) {
 	s.ran = true
+	s.b.seen.heard(retrysafe.Outcome{Stored: true}, nil) // others need not wait until the handler has returned
 	if a.Number() == 1 && s.b.isTooOld(&s.x) {
 		p := problem(retrysafe.SituationKeyTooOld)
 		return retrysafe.Result{}, retrysafe.Retryable(&p)

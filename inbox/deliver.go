@@ -78,18 +78,21 @@ func judge(d *httpsafe.Delivery, w *response) error {
 	switch a.Situation {
 	case 0: // it was refused before the key was claimed
 		if w.status >= 500 || w.status == http.StatusTooManyRequests {
-			return outbox.Untried(err)
+			return unlessSeen(d, outbox.Untried(err))
 		}
 		return outbox.Permanent(err)
-	case retrysafe.SituationProcessed, retrysafe.SituationReplayed, retrysafe.SituationUnprotected, retrysafe.SituationUnsaved:
+	case retrysafe.SituationProcessed, retrysafe.SituationReplayed, retrysafe.SituationUnprotected,
+		retrysafe.SituationUnsaved, retrysafe.SituationNotReplayable:
 		if d.Status >= 300 {
 			return outbox.Permanent(fmt.Errorf("inbox: the answer was %d", d.Status))
 		}
 		return nil
 	case retrysafe.SituationInFlight, retrysafe.SituationCanceled:
-		return outbox.Postponed(fmt.Errorf("inbox: %s", a.Situation), max(a.RetryAfter, time.Second))
+		// If its process is killed, the record of that attempt expires, as that of a delivery does.
+		return outbox.Unseen(outbox.Postponed(fmt.Errorf("inbox: %s", a.Situation), max(a.RetryAfter, time.Second)))
 	case retrysafe.SituationStoreUnavailable, retrysafe.SituationShuttingDown:
-		return outbox.Untried(outbox.RetryAfter(fmt.Errorf("inbox: %s", a.Situation), max(a.RetryAfter, time.Second)))
+		err := outbox.RetryAfter(fmt.Errorf("inbox: %s", a.Situation), max(a.RetryAfter, time.Second))
+		return unlessSeen(d, outbox.Untried(err))
 	case retrysafe.SituationReleased:
 		if d.NotSent {
 			return outbox.Untried(outbox.RetryAfter(fmt.Errorf("inbox: the service cannot be reached"), time.Second))
@@ -107,12 +110,17 @@ func judge(d *httpsafe.Delivery, w *response) error {
 	case retrysafe.SituationNotSupported:
 		return outbox.Postponed(errors.New("inbox: the route that the request has now has no inbox, and was not asked: let it "+
 			"accept into an inbox again"), 5*time.Second)
-	case retrysafe.SituationNotReplayable: // it has ended before, and its answer is not kept
-		if a.Executed == retrysafe.ExecutedYes {
-			return nil
-		}
 	}
 	return outbox.Permanent(fmt.Errorf("inbox: %s: the answer was %d", a.Situation, w.status))
+}
+
+// unlessSeen marks the error of a delivery that has not looked for the key: what became of the one before stays
+// unknown, if it was.
+func unlessSeen(d *httpsafe.Delivery, err error) error {
+	if d.Unended > 0 {
+		return outbox.Unseen(err)
+	}
+	return err
 }
 
 // response is where a handler writes its answer, of which only the status and the header are kept.

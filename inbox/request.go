@@ -33,6 +33,7 @@ const (
 	remoteName = ":remote" // address of the client
 	tlsName    = ":tls"    // "1" if the request came over TLS
 	madeByName = ":made"   // the algorithm of the request's fingerprint, followed by a colon
+	keptName   = ":kept"   // httpsafe.Accepted.Kept
 )
 
 // AcceptedHeader says, in a delivered request, when it was accepted, as in RFC 3339.
@@ -41,7 +42,7 @@ const AcceptedHeader = httpsafe.AcceptedHeader
 // unsaved are the fields that are not saved: those of a connection, and credentials.
 var unsaved = []string{
 	"Connection", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Http2-Settings",
-	"Content-Length", "Expect", "Prefer", AcceptedHeader, DeliverAtHeader,
+	"Content-Length", "Expect", "Early-Data", "Prefer", AcceptedHeader, DeliverAtHeader,
 	"Authorization", "X-Api-Key", "Cookie", "Proxy-Authenticate", "Proxy-Authorization",
 }
 
@@ -55,7 +56,7 @@ func (in *Inbox) message(a *httpsafe.Accepted) (outbox.Message, error) {
 		Key: a.Key.String(), Topic: in.topic, Aggregate: in.order(a), Body: a.Body,
 		Header: map[string]string{
 			scopeName: a.Key.Scope, idName: a.Key.ID, methodName: r.Method, targetName: target, hostName: r.Host,
-			remoteName: r.RemoteAddr, madeByName: string(madeBy(a.Fingerprint)),
+			remoteName: r.RemoteAddr, madeByName: string(madeBy(a.Fingerprint)), keptName: a.Kept.String(),
 		},
 	}
 	if r.TLS != nil {
@@ -113,6 +114,7 @@ var errForeign = errors.New("inbox: the message is no request that was accepted"
 func request(ctx context.Context, m outbox.Delivery) (*http.Request, *httpsafe.Delivery, error) {
 	h := m.Header
 	d := &httpsafe.Delivery{Key: retrysafe.Key{Scope: h[scopeName], ID: h[idName]}, Unended: m.Unended}
+	d.Kept, _ = time.ParseDuration(h[keptName]) // an earlier version has saved none
 	target, err := url.ParseRequestURI(h[targetName])
 	if err != nil || h[methodName] == "" || d.Key.String() != m.Key {
 		return nil, nil, errForeign

@@ -100,6 +100,9 @@ func (r *Relay) judge(d Delivery, err error) settled {
 	case isUntried(err):
 		s.State, s.Untried = pending, 1
 		s.Delay = min(RetryDelay(err), maxRetryDelay).Microseconds()
+		if isUnseen(err) || errors.Is(err, errLate) && d.Unended > 0 {
+			s.Owner = unseen
+		}
 	case d.Try >= r.o.MaxTries:
 		s.State = dead
 	default:

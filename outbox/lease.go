@@ -20,6 +20,9 @@ const (
 	dead    = 3
 )
 
+// unseen is the owner of a message that no relay has, and of whose last try it is not known what became of it.
+const unseen = "unseen"
+
 // leased is a batch that a relay has taken. Until the lease expires no other relay takes these messages; once one
 // has, this relay's results are ignored.
 type leased struct {
@@ -40,6 +43,8 @@ type settled struct {
 	Error string `json:"error"`
 	// Untried is 1 if the message was not sent, so that this try does not count.
 	Untried int `json:"untried"`
+	// Owner is unseen if it stays unknown what became of the try before, and empty otherwise.
+	Owner string `json:"owner"`
 }
 
 // take leases up to n due messages, as the options of a relay and its turns say. isAlone says that the relay is sending

@@ -66,8 +66,9 @@ type Delivery struct {
 	// no such message. It is nil, and both are missing, if Encrypted is set and bodies were not asked for.
 	Unreadable error
 
-	// Unended is how long ago the lease of the previous try ended, if no relay has noted what became of that try: because
-	// it was killed, or because the database failed. Otherwise it is 0. Only a Sink is told.
+	// Unended is how long ago the lease of the previous try ended, if no relay has noted what became of that try:
+	// because it was killed, or because the database failed, or if the Sink has said that it is not known: see [Unseen].
+	// Otherwise it is 0. Only a Sink is told.
 	Unended time.Duration
 }
 

@@ -49,6 +49,30 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// What became of a try before stays unknown if the message had no turn, or its sink says so; a try that was counted says
+// it. Seen to fail with Owner never set.
+func TestUnseen(t *testing.T) {
+	r := NewRelay(nil, nil, RelayOptions{})
+	failed := errors.New("failed")
+	for name, c := range map[string]struct {
+		unended time.Duration
+		err     error
+		owner   string
+	}{
+		"no turn":                        {0, Untried(errLate), ""},
+		"no turn, after a crash":         {1, Untried(errLate), unseen},
+		"nothing was sent":               {1, Untried(failed), ""},
+		"nothing was learned":            {1, Unseen(Untried(failed)), unseen},
+		"postponed, nothing was learned": {0, Unseen(Postponed(failed, time.Second)), unseen},
+		"failed":                         {1, failed, ""},
+	} {
+		got := r.judge(Delivery{Try: 2, Unended: c.unended}, c.err)
+		if got.Owner != c.owner || got.State != pending {
+			t.Errorf("%s: got %+v", name, got)
+		}
+	}
+}
+
 // Seen to fail with a negative MaxTries taken as it is: everything died untried.
 func TestNoLimitOfTries(t *testing.T) {
 	r := NewRelay(nil, nil, RelayOptions{MaxTries: -1})

@@ -120,6 +120,21 @@ func Postponed(err error, d time.Duration) error {
 	return &answer{error: err, after: d, untried: true, alone: true}
 }
 
+// Unseen wraps err, which is one of Untried or Postponed, to say that it stays unknown what became of the try before,
+// or of this one: the next delivery has [Delivery.Unended], counted from when it is due. Until then the message
+// counts as in flight. Unseen(nil) is nil.
+func Unseen(err error) error {
+	if err == nil {
+		return nil
+	}
+	var a answer
+	if known, ok := asAnswer(err); ok {
+		a = *known
+	}
+	a.error, a.unseen = err, true
+	return &a
+}
+
 // IsPermanent reports whether err was wrapped by Permanent.
 func IsPermanent(err error) bool {
 	a, ok := asAnswer(err)
@@ -140,6 +155,12 @@ func isUntried(err error) bool {
 	return ok && a.untried
 }
 
+// isUnseen reports whether err was wrapped by Unseen.
+func isUnseen(err error) bool {
+	a, ok := asAnswer(err)
+	return ok && a.unseen
+}
+
 // saysNothing reports whether err was made by Postponed.
 func saysNothing(err error) bool {
 	a, ok := asAnswer(err)
@@ -153,6 +174,7 @@ type answer struct {
 	after     time.Duration
 	untried   bool // the message was not sent
 	alone     bool // which says nothing of the receiver
+	unseen    bool // what became of it before is unknown
 }
 
 func (a *answer) Unwrap() error { return a.error }

@@ -33,7 +33,7 @@ func (o Options) class(reply Reply) retrysafe.Class {
 	if o.Class != nil {
 		return o.Class(c)
 	}
-	if _, asksToWait, _ := waitFor(reply); c == code.Code_UNAVAILABLE && !asksToWait {
+	if _, asksToWait, stop := waitFor(reply); c == code.Code_UNAVAILABLE && (!asksToWait || stop) {
 		return retrysafe.ClassAmbiguous
 	}
 	return ThreeClasses(c)

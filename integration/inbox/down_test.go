@@ -12,10 +12,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/httpsafe"
 	"github.com/retrysafe/retrysafe/inbox"
 	"github.com/retrysafe/retrysafe/internal/testing/soak"
 	"github.com/retrysafe/retrysafe/outbox"
+	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
 // deliveryKey is under which the context of a handler has its delivery, which httpsafe hides.
@@ -53,6 +55,123 @@ func TestADeliveryOutlivesTheRecordOfItsKey(t *testing.T) {
 			k.Fatal(n, err)
 		}
 		k.settled(3, 0)
+		if n := len(k.seen()); n != 3 {
+			k.Errorf("the service has seen %d requests, want 3", n)
+		}
+	})
+}
+
+// The records are kept for longer since the restart. That of a delivery before may have expired all the same.
+//
+// Seen to fail without Kept in mayHaveForgotten: the request was delivered.
+func TestADeliveryOutlivesAShorterRetention(t *testing.T) {
+	everywhere(t, func(k *kit) {
+		k.policy.Retention.Replay = time.Hour
+		k.post(`{"id":1}`).want(202)
+		kill := fmt.Sprint("UPDATE inbox SET owner = 'killed', tries = 1, due_at = due_at - ", 2*time.Hour.Microseconds())
+		if _, err := k.db.Exec(kill); err != nil {
+			k.Fatal(err)
+		}
+		after := &kit{T: k.T, db: k.db, box: k.box, options: k.options, http: k.http, handler: k.handler}
+		after.run()
+		after.settled(0, 1)
+		if runs := after.seen(); len(runs) > 0 {
+			k.Errorf("the service has seen %q", runs)
+		}
+	})
+}
+
+// A delivery after one that was not seen to end finds the key in flight, and the next one the store away. Then all
+// processes are killed, and start again when the record may have expired: the request may have been executed, and
+// does not run.
+//
+// Seen to fail with Unseen taken out of judge and of unlessSeen: both requests were delivered.
+func TestAPostponedDeliveryOutlivesTheRecord(t *testing.T) {
+	everywhere(t, func(k *kit) {
+		keys := memstore.New(memstore.Options{})
+		store := &failing{Store: keys}
+		k.store = store
+		k.post(`{"id":1}`).want(202)
+		k.post(`{"id":2}`).want(202)
+		waiting := func() []outbox.Status {
+			k.Helper()
+			all, err := k.box.List(k.Context(), outbox.Pending, "", 0, 10)
+			if err != nil || len(all) != 2 {
+				k.Fatal(all, err)
+			}
+			return all
+		}
+		var killed []retrysafe.Lease
+		for _, m := range waiting() {
+			c, err := keys.Claim(k.Context(), retrysafe.ClaimParams{
+				Key:   retrysafe.Key{Scope: m.Header[":scope"], ID: m.Header[":key"]},
+				Owner: retrysafe.NewOwner(), Lease: time.Hour, Keep: retrysafe.Retention{}.WithDefaults(),
+			})
+			if err != nil {
+				k.Fatal(err)
+			}
+			killed = append(killed, c.Lease)
+		}
+		runUntil := func(why string) {
+			k.Helper()
+			stop := k.run()
+			defer stop()
+			k.until("both were postponed: "+why, func() bool {
+				all := waiting()
+				return strings.Contains(all[0].Error, why) && strings.Contains(all[1].Error, why)
+			})
+		}
+		age := func(hours int64) {
+			k.Helper()
+			_, err := k.db.Exec(fmt.Sprint("UPDATE inbox SET due_at = due_at - ", hours*time.Hour.Microseconds()))
+			if err != nil {
+				k.Fatal(err)
+			}
+		}
+		runUntil("in_flight")
+		age(1)
+		store.left.Store(1000)
+		runUntil("store_unavailable")
+		store.left.Store(0)
+		for _, l := range killed { // as if it had expired
+			if err := keys.Release(k.Context(), l); err != nil {
+				k.Fatal(err)
+			}
+		}
+		age(24)
+		k.run()
+		k.settled(0, 2)
+		if runs := k.seen(); len(runs) > 0 {
+			k.Errorf("the service has seen %q", runs)
+		}
+	})
+}
+
+// A process is killed after it has kept the service's answer, and the next delivery comes when that is not replayed any
+// more. A request that the service has refused is a dead letter all the same.
+//
+// Seen to fail without SituationNotReplayable in do: it counted as delivered.
+func TestARefusalThatIsNotReplayed(t *testing.T) {
+	everywhere(t, func(k *kit) {
+		k.policy.Retention = retrysafe.Retention{Replay: time.Millisecond, Key: time.Hour}
+		k.handler = func(w http.ResponseWriter, r *http.Request) {
+			var said struct{ Answer int }
+			if err := json.NewDecoder(r.Body).Decode(&said); err != nil {
+				k.Error(err)
+			}
+			w.WriteHeader(said.Answer)
+		}
+		k.post(`{"id":1,"answer":201}`).want(202)
+		k.post(`{"id":2,"answer":303}`).want(202)
+		k.post(`{"id":3,"answer":422}`).want(202)
+		stop := k.run()
+		k.settled(1, 2)
+		stop()
+		if _, err := k.db.Exec("UPDATE inbox SET state = 1, owner = 'killed', due_at = due_at - 1000000"); err != nil {
+			k.Fatal(err)
+		}
+		k.run()
+		k.settled(1, 2)
 		if n := len(k.seen()); n != 3 {
 			k.Errorf("the service has seen %d requests, want 3", n)
 		}

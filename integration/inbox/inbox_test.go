@@ -304,6 +304,8 @@ func TestARepetitionThatExpects(t *testing.T) {
 func TestTheRequestAsItCame(t *testing.T) {
 	everywhere(t, func(k *kit) {
 		k.options.KeepHeaders = []string{"cookie"}
+		k.http.Profile = httpsafe.IETF()
+		k.http.Profile.AllowEarlyData = true
 		var got atomic.Pointer[http.Request]
 		k.handler = func(_ http.ResponseWriter, r *http.Request) { got.Store(r.Clone(r.Context())) }
 		body, err := json.Marshal(map[string]string{"id": "1", "text": "\x00\u2028é"})
@@ -311,7 +313,7 @@ func TestTheRequestAsItCame(t *testing.T) {
 			k.Fatal(err)
 		}
 		k.post(string(body), "X-Many: a, b", "X-Many: c", "Authorization: Bearer secret", "X-Api-Key: secret", "Cookie: session=1", "Stripe-Signature: t=1,v1=f",
-			"Connection: keep-alive, x-hop", "X-Hop: 1").want(202)
+			"Connection: keep-alive, x-hop", "X-Hop: 1", "Early-Data: 1").want(202)
 		k.post(`{"id":2}`, "X-Bad: \xff").wantCode(400, "header-refused")
 		k.run()
 		k.settled(1, 0)
@@ -321,6 +323,7 @@ func TestTheRequestAsItCame(t *testing.T) {
 		}
 		for name, want := range map[string]string{
 			"Authorization": "", "X-Api-Key": "", "Connection": "", "X-Hop": "", "Cookie": "session=1", "Stripe-Signature": "t=1,v1=f",
+			"Early-Data": "", // with which a service may refuse each delivery (RFC 8470, section 5.2)
 		} {
 			if value := r.Header.Get(name); value != want {
 				k.Errorf("%s is %q, want %q", name, value, want)

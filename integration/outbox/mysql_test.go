@@ -58,7 +58,7 @@ func TestPlansOfMySQL(t *testing.T) {
 		"owner, tries, state, ordered, clashes, error) SELECT n, '', IF(n % 2 = 0, n % 100, ''), '', '', '', '', n, n, '', "+
 		"0, CASE WHEN n % 500 = 0 THEN 1 WHEN n % 5000 = 1 THEN 3 ELSE 2 END, n % 2 = 0, 0, '' "+
 		"FROM JSON_TABLE(?, '$[*]' COLUMNS (n FOR ORDINALITY)) AS numbers", "[0"+strings.Repeat(",0", 49_999)+"]")
-	one := `'[{"id": 1, "state": 2, "delay": 0, "error": "", "untried": 0}]'`
+	one := `'[{"id": 1, "state": 2, "delay": 0, "error": "", "untried": 0, "owner": ""}]'`
 	for _, when := range []string{"never analysed", "analysed"} {
 		for file, args := range map[string][]string{
 			"due": {"3", "100", "''"}, "heads": {"3", "''"}, "due_heads": {"'[1, 2, 3]'", "100", "''"},

@@ -3,6 +3,7 @@ package kafkasafe_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -115,7 +116,7 @@ func TestFailedForGoodIsADeadLetter(t *testing.T) {
 func TestDeadLetterThatCannotBeSentHoldsTheCommit(t *testing.T) {
 	k := newKit(t, 1)
 	fault := k.cluster.Fault(kfake.Fault{
-		Keys: []kmsg.Key{kmsg.Produce}, Topic: topic + ".dead", Err: kerr.MessageTooLarge, Count: 1,
+		Keys: []kmsg.Key{kmsg.Produce}, Topic: topic + ".dead", Err: kerr.PolicyViolation, Count: 1,
 	})
 	m := k.consume(func(context.Context, queuesafe.Message) error { return errBank })
 	k.send(order("a"))
@@ -127,6 +128,22 @@ func TestDeadLetterThatCannotBeSentHoldsTheCommit(t *testing.T) {
 	m.stop()
 	if len(k.get(topic+".dead", 1)) != 1 || k.Ran.Load() != 1 {
 		k.Errorf("%d runs", k.Ran.Load())
+	}
+}
+
+// A message that is as large as the topic takes has no room for more headers: it would hold the commit for ever.
+//
+// Seen to fail without the second call of produce in bury: the commit waited.
+func TestADeadLetterWithoutRoomForHeaders(t *testing.T) {
+	k := newKit(t, 1)
+	k.limit(topic+".dead", "650") // about 590 without the headers that are added, and 690 with them
+	k.more = append(k.more, kgo.ProducerBatchCompression(kgo.NoCompression()))
+	m := k.consume(func(context.Context, queuesafe.Message) error { return errBank })
+	k.send(order(strings.Repeat("x", 250))) // which is in the header too
+	k.untilCommitted(0, 1)
+	m.stop()
+	if d := k.get(topic+".dead", 1)[0]; len(d.Headers) != 1 || len(d.Value) != len("order ")+250 {
+		k.Errorf("the dead letter is %+v", d)
 	}
 }
 

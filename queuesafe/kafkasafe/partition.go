@@ -2,9 +2,11 @@ package kafkasafe
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/retrysafe/retrysafe/internal/retry"
@@ -115,11 +117,21 @@ func (p *partition) handle(r *kgo.Record, delivery int) queuesafe.Disposition {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.ctx), callTimeout)
 	defer cancel()
-	if err := produce(ctx, p.client, p.deadLetter(r, d))[0]; err != nil {
+	if err := p.bury(ctx, r, d); err != nil {
 		p.consumer.Tell(ctx, queuesafe.Event{Kind: queuesafe.SettleFailed, Source: m.Source, Delivery: delivery, Err: err})
 		return queuesafe.Disposition{Action: queuesafe.Later, Delay: time.Second}
 	}
 	return d
+}
+
+// bury sends a dead letter. If it is too large with the headers that were added, bury sends it without them.
+func (p *partition) bury(ctx context.Context, r *kgo.Record, d queuesafe.Disposition) error {
+	letter := p.deadLetter(r, d)
+	err := produce(ctx, p.client, letter)[0]
+	if errors.Is(err, kerr.MessageTooLarge) {
+		err = produce(ctx, p.client, &kgo.Record{Topic: letter.Topic, Key: r.Key, Value: r.Value, Headers: r.Headers})[0]
+	}
+	return err
 }
 
 // done notes that a message has ended, marks what can be committed, and returns the message that waited for it.

@@ -53,18 +53,23 @@ func classes(k *kit) {
 }
 
 // A handler that returns the error of a call which it made passes on the UNAVAILABLE of a connection that broke after the
-// effect. With a RetryInfo it says that nothing happened, and a Class of the server's own decides by the code.
+// effect. With a RetryInfo it says that nothing happened, unless a pushback asks for no retry. A Class of the server's
+// own decides by the code.
 //
-// Seen to fail with class returning ThreeClasses(c): three effects.
+// Seen to fail with class returning ThreeClasses(c), and with stop taken out of it: three effects.
 func unavailable(k *kit) {
 	broken := fails(code.Code_UNAVAILABLE)
+	waits := fails(code.Code_UNAVAILABLE, &errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)})
+	stops := waits
+	stops.Trailer = rpcsafe.Metadata{pushback: {"-1"}}
 	for _, c := range []struct {
 		reply rpcsafe.Reply
 		class rpcsafe.ClassFunc
 		runs  int64
 	}{
 		{broken, nil, 1},
-		{fails(code.Code_UNAVAILABLE, &errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)}), nil, 3},
+		{waits, nil, 3},
+		{stops, nil, 1},
 		{broken, rpcsafe.ThreeClasses, 3},
 	} {
 		one := k.another()

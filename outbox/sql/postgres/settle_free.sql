@@ -1,7 +1,9 @@
 -- As settle.sql, but only for the messages that no transaction has locked.
 UPDATE {{messages}} AS m
-SET state = r.state, due_at = {{clock}} + r.delay, tries = m.tries - r.untried, error = r.error, owner = ''
-FROM jsonb_to_recordset($1::text::jsonb) AS r (id bigint, state smallint, delay bigint, error text, untried integer)
+SET state = r.state, due_at = {{clock}} + r.delay, tries = m.tries - r.untried, error = r.error,
+	owner = convert_to(r.owner, 'UTF8')
+FROM jsonb_to_recordset($1::text::jsonb)
+	AS r (id bigint, state smallint, delay bigint, error text, untried integer, owner text)
 WHERE m.id = r.id AND m.owner = $2
 	AND m.id = ANY (ARRAY(
 		SELECT id FROM {{messages}}
