@@ -32,8 +32,8 @@ func init() {
 type Handler struct {
 	// Store is where keys are kept: the path of a SQLite file, which serves this process alone and is created if it is
 	// missing, or a URL: postgres://USER@HOST/DATABASE, whose schema `retrysafe migrate up` has made, redis://HOST:PORT or
-	// rediss://HOST:PORT. Handlers with the same text share one store. Settings of a server that can lose keys are logged as
-	// warnings. Required.
+	// rediss://HOST:PORT. Handlers with the same file or URL share one store. Settings of a server that can lose keys are
+	// logged as warnings. Required.
 	Store string `json:"store"`
 	// Scope is how callers are identified; a key belongs to one caller. It is credential (the Authorization header or
 	// X-API-Key, as a digest), header:NAME for a header that clients cannot set themselves, or none. Default: credential.
@@ -157,10 +157,16 @@ type call struct {
 	sent atomic.Bool
 }
 
-// traced returns the request with a context that notes what is sent.
+// traced returns the request with a context that notes what is sent. A transport that is not that of net/http, such as
+// FastCGI, tells nothing but that it has connected.
 func (c *call) traced(r *http.Request) *http.Request {
 	return r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{
 		WroteHeaderField: func(string, []string) { c.sent.Store(true) },
+		ConnectDone: func(_, _ string, err error) {
+			if err == nil {
+				c.sent.Store(true)
+			}
+		},
 	}))
 }
 

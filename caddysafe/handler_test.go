@@ -2,9 +2,9 @@ package caddysafe_test
 
 import (
 	"bufio"
-	"io"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -29,7 +29,8 @@ func TestARetryGetsTheFirstAnswer(t *testing.T) {
 
 // A new configuration uses the store of the old one, whose file cannot be opened twice, and its own options.
 //
-// Seen to fail with open called each time in openShared, and with a Handler.Cleanup that does not give the store back.
+// Seen to fail with open called each time in openShared, with a Handler.Cleanup that does not give the store back, and
+// without oneName: Caddy refused the configuration with the link, because the file was in use.
 func TestAReloadKeepsTheStore(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "keys.db")
@@ -39,6 +40,11 @@ func TestAReloadKeepsTheStore(t *testing.T) {
 	c.reload("store "+file+"\nrequired", url)
 	c.charge("a", "1", "201 charge 1")
 	c.charge("", "1", "400 key-missing")
+	if err := os.Symlink(file, file+".link"); err != nil {
+		t.Fatal(err)
+	}
+	c.reload("store "+file+".link", url)
+	c.charge("a", "1", "201 charge 1")
 	c.reload("store "+file+".other", url)
 	c.charge("a", "1", "201 charge 2")
 	other := startCaddy(t, "store "+file, url)
@@ -146,40 +152,60 @@ func TestErrorsOfTheProxyDecideAboutTheKey(t *testing.T) {
 // With "lb_retry_match" Caddy's proxy tries again after something was sent. If it then reaches no service, one may have
 // done the work all the same.
 //
-// Seen to fail without call.sent: the key was free.
+// Seen to fail without call.sent: the key was free; and over FastCGI without ConnectDone in call.traced.
 func TestARequestThatWasSentIsNotReleased(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	charges := 0
-	done := make(chan struct{})
-	go func() { // does the work, dies, and is not there any more
-		defer close(done)
-		for charges == 0 {
-			conn, err := l.Accept()
+	transports := map[string]func(*bufio.Reader) bool{"http": isPostOverHTTP, "fastcgi": isPostOverFastCGI}
+	for transport, isPost := range transports {
+		t.Run(transport, func(t *testing.T) {
+			t.Parallel()
+			l, err := net.Listen("tcp", "127.0.0.1:0")
 			if err != nil {
-				return
+				t.Fatal(err)
 			}
-			r, err := http.ReadRequest(bufio.NewReader(conn))
-			if err == nil && r.Method == http.MethodPost {
-				charges++
-				l.Close()
-			} else if err == nil { // StartService asks whether Caddy answers
-				io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+			charges := 0
+			done := make(chan struct{})
+			go func() { // does the work, dies, and is not there any more
+				defer close(done)
+				for charges == 0 {
+					conn, err := l.Accept()
+					if err != nil {
+						return
+					}
+					if isPost(bufio.NewReader(conn)) {
+						charges++
+						l.Close()
+					} // otherwise StartService asks whether Caddy answers
+					conn.Close()
+				}
+			}()
+			upstream := l.Addr().String() + " {\ntransport " + transport +
+				"\nlb_try_duration 1s\nlb_retry_match {\nmethod POST\n}\n}"
+			c := startCaddy(t, "store "+filepath.Join(t.TempDir(), "keys.db"), upstream)
+			c.charge("a", "1", "502 Bad Gateway")
+			<-done
+			if charges != 1 {
+				t.Errorf("%d charges", charges)
 			}
-			conn.Close()
-		}
-	}()
-	upstream := l.Addr().String() + " {\nlb_try_duration 1s\nlb_retry_match {\nmethod POST\n}\n}"
-	c := startCaddy(t, "store "+filepath.Join(t.TempDir(), "keys.db"), upstream)
-	c.charge("a", "1", "502 Bad Gateway")
-	<-done
-	if charges != 1 {
-		t.Errorf("%d charges", charges)
+			c.charge("a", "1", "500 outcome-unknown")
+		})
 	}
-	c.charge("a", "1", "500 outcome-unknown")
+}
+
+func isPostOverHTTP(r *bufio.Reader) bool {
+	request, err := http.ReadRequest(r)
+	return err == nil && request.Method == http.MethodPost
+}
+
+// isPostOverFastCGI reads until the parameters name the method.
+func isPostOverFastCGI(r *bufio.Reader) bool {
+	for read := ""; ; {
+		c, err := r.ReadByte()
+		read += string(rune(c))
+		if _, method, named := strings.Cut(read, "REQUEST_METHOD"); err != nil || named && len(method) == len("POST") {
+			return method == http.MethodPost
+		}
+	}
 }
 
 // Without a key an error is Caddy's, and handle_errors sees it.

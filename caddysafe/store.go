@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -19,8 +20,8 @@ import (
 	"github.com/retrysafe/retrysafe/stores/sqlitestore"
 )
 
-// stores are the open stores by their path or URL. They outlive a configuration: Caddy provisions the handlers of a new
-// one before it cleans up those of the old one, and a SQLite file cannot be opened twice.
+// stores are the open stores by oneName of their path, or by their URL. They outlive a configuration: Caddy provisions
+// the handlers of a new one before it cleans up those of the old one, and a SQLite file cannot be opened twice.
 var stores = caddy.NewUsagePool()
 
 // opening is held while a store is opened or closed, because a file that is being closed cannot be opened yet.
@@ -41,6 +42,9 @@ func openShared(ctx context.Context, at string, key *string) (retrysafe.Store, e
 	if at == "" {
 		return nil, errors.New("caddysafe: store is missing: the path of a SQLite file, or a URL of PostgreSQL or Redis")
 	}
+	if !strings.Contains(at, "://") {
+		at = oneName(at)
+	}
 	opening.Lock()
 	defer opening.Unlock()
 	s, _, err := stores.LoadOrNew(at, func() (caddy.Destructor, error) { return open(ctx, at) })
@@ -49,6 +53,20 @@ func openShared(ctx context.Context, at string, key *string) (retrysafe.Store, e
 	}
 	*key = at
 	return s.(*shared).Store, nil
+}
+
+// oneName returns the same path for all paths of a file: a relative one, and one through a link.
+func oneName(path string) string {
+	if absolute, err := filepath.Abs(path); err == nil {
+		path = absolute
+	}
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		return target
+	}
+	if folder, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil { // the file is not there yet
+		return filepath.Join(folder, filepath.Base(path))
+	}
+	return path
 }
 
 // closeShared gives a store back that openShared has returned, and closes it if no other handler uses it.

@@ -111,7 +111,8 @@ func (c *call) journalBegin() error {
 		return fmt.Errorf("client: %s of the request is not UTF-8, or holds a NUL, and a journal could not keep it: "+
 			"write it in UTF-8, or send the request without a journal", what)
 	}
-	c.entry.Intent = strings.ToValidUTF8(c.entry.Intent, "\uFFFD") // it is for people
+	// It is for people.
+	c.entry.Intent = strings.ReplaceAll(strings.ToValidUTF8(c.entry.Intent, "\uFFFD"), "\x00", "\uFFFD")
 	c.entry.BegunAt = c.entry.BegunAt.Round(0).Truncate(time.Millisecond)
 	known, err := c.e.options.Journal.Begin(c.ctx, c.entry)
 	switch {

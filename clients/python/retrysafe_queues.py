@@ -148,7 +148,7 @@ def _repeated(every: float, call: Callable[[], Any]) -> Iterator[None]:
         yield
     finally:
         ended.set()
-        thread.join()
+        thread.join(every)  # a call that hangs holds nothing up: it only hides the message for longer
 
 
 def kafka(

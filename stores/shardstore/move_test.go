@@ -282,7 +282,7 @@ func (l *listed) List(ctx context.Context, p retrysafe.ListParams) ([]retrysafe.
 }
 
 // A listing during a move reads the store that shows none of its records as far as the other one, and not to its end.
-// Seen to fail with fill reading until there is a record to show: it read 30 pages of the other store.
+// Seen to fail with fill reading until there is a record to show: it read 31 pages of the other store.
 func TestListReadsNoMoreThanItShows(t *testing.T) {
 	for _, stage := range []Stage{OldDecides, NewDecides} {
 		synctest.Test(t, func(t *testing.T) {

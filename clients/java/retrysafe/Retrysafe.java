@@ -180,6 +180,9 @@ public final class Retrysafe {
                 return attempt(database, held, work, committing);
             } catch (Exception e) {
                 error = e;
+            } catch (Error e) { // such as a failed assertion
+                giveUp(database, held, key, e);
+                throw e;
             }
             boolean again = error instanceof LeaseLost || isConflict(error);
             if (committing[0] && !isRefusal(error)) {
@@ -245,7 +248,7 @@ public final class Retrysafe {
      * Releases the key, or ends its lease, so that it is abandoned: what is outside of the transaction may have
      * happened.
      */
-    private static void giveUp(DataSource database, Row held, Key key, Exception cause) {
+    private static void giveUp(DataSource database, Row held, Key key, Throwable cause) {
         boolean keep = cause instanceof Unknown || held.began && !key.takeOver && !(cause instanceof Retryable);
         try (Connection conn = database.getConnection()) {
             conn.setAutoCommit(true); // some pools hand out connections without it

@@ -110,7 +110,8 @@ public final class RetrysafeTest {
         }
     }
 
-    // Seen to fail with the key released after each exception, with Retryable not looked for, and with Unknown tried again.
+    // Seen to fail with the key released after each exception, with Retryable not looked for, with Unknown tried again, and
+    // without "catch (Error e)": the key was in flight.
     static void exceptions() throws Exception {
         Exception conflict = new SQLException("conflict", "40001");
         Object[][] cases = {
@@ -136,6 +137,15 @@ public final class RetrysafeTest {
                 equal("paid by attempt 2", Retrysafe.once(database, key(id), pay(id)).toString());
             }
         }
+        try {
+            Retrysafe.once(database, key("error"), (tx, op) -> {
+                insert(tx, "error");
+                throw new StackOverflowError("mine");
+            });
+        } catch (StackOverflowError e) {
+            equal("mine", e.getMessage());
+        }
+        equal("paid by attempt 1", Retrysafe.once(database, key("error"), pay("error")).toString());
     }
 
     // Seen to fail with setAutoCommit left out of giveUp: the release was rolled back, and the key stayed in flight until

@@ -156,6 +156,26 @@ class SQS(Queues):
         self.consume(1, visibility=1, handle=handle)
         self.assertEqual((others, self.charges("one")), ([], 1))
 
+    # A call to SQS may hang for minutes on a connection that was cut off. Seen to fail with join without a timeout: the loop
+    # waited for the call, and so did stop.
+    def test_a_call_that_hangs(self):
+        hangs, over, late = threading.Event(), threading.Event(), []
+
+        def hang(**_):
+            hangs.set()
+            if not over.wait(10):
+                late.append("the call")
+
+        def handle(op, message):
+            hangs.wait(10)
+            self.handle(op, message)
+
+        client = mock.Mock(wraps=self.client, change_message_visibility=hang)
+        self.send("one", None)
+        self.consume(1, client=client, visibility=1, handle=handle)
+        over.set()
+        self.assertEqual((hangs.is_set(), late, self.charges("one")), (True, [], 1))
+
     # Nothing is dead because the database is away. Seen to fail with is_away left out of _verdict.
     def test_the_database_is_away(self):
         refused = [psycopg.OperationalError("no route")] * 3
