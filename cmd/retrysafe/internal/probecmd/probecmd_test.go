@@ -113,6 +113,22 @@ func TestProbeReportsInFiles(t *testing.T) {
 	}
 }
 
+// A report that cannot be written takes no other one with it, and not what the run has found.
+//
+// Seen to fail with write ending at the first error: no table, and no r.xml.
+func TestAReportThatCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	xml := filepath.Join(t.TempDir(), "r.xml")
+	got := probeWith(t, "--only=B01,B02", "--recipe", recipeFor(t, s.URL, ""), "--html=/dev/full", "--junit="+xml)
+	clitest.Want(t, "exit code", got.Code, cli.ExitFailed)
+	clitest.WantText(t, "table", got.Stdout, "B02 FAIL")
+	clitest.WantText(t, "error", got.Stderr, "--html: write /dev/full", "1 case failed")
+	text, err := os.ReadFile(xml)
+	clitest.Must(t, err)
+	clitest.WantText(t, "r.xml", string(text), "<testsuite")
+}
+
 // A remote target is tested only after the recipe, a flag and an answer have said that it is the user's own.
 func TestProbeRefusesWhatIsNotOnThisMachine(t *testing.T) {
 	t.Parallel()
@@ -172,6 +188,7 @@ func TestProbeRefuses(t *testing.T) {
 			[]string{"--html=/nowhere/at/all/r.html", "--recipe", recipe},
 			[]string{"--html", "/nowhere/at/all"},
 		},
+		{"a report in place of a directory", []string{"--junit=..", "--recipe", recipe}, []string{"--junit", "is a directory"}},
 		{"a count in no file", []string{"--recipe", recipeFor(t, "http://127.0.0.1:1",
 			"count: {sql: {url: no.db, query: select 1}}\n")}, []string{"no.db"}},
 		{"a case to explain", []string{"--explain=Q01"}, []string{"Q01"}},
