@@ -142,14 +142,17 @@ func (c runCmd) play(ctx context.Context, s *cli.Streams, file *recipe.File, tar
 		p.begin(r.Route)
 		found, err := file.Run(ctx, r, probe.Options{Only: idsOf(choice), Progress: p.tell})
 		p.end()
-		if err != nil && ctx.Err() != nil {
-			return fmt.Errorf("interrupted after %d of %d cases%s", played(found), len(choice), inRoute(r))
+		if played(found) > 0 {
+			all = append(all, found)
 		}
-		if err != nil {
-			return fmt.Errorf("probe%s: %w", inRoute(r), err)
+		switch {
+		case err != nil && ctx.Err() != nil:
+			err = fmt.Errorf("interrupted after %d of %d cases%s", played(found), len(choice), inRoute(r))
+			return errors.Join(c.writePart(s.Out, all), err)
+		case err != nil:
+			return errors.Join(c.writePart(s.Out, all), fmt.Errorf("probe%s: %w", inRoute(r), err))
 		}
 		left -= found.Requests
-		all = append(all, found)
 	}
 	found := probe.Join(all)
 	return errors.Join(c.write(s.Out, found), verdictOf(found))

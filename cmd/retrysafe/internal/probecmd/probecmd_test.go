@@ -3,6 +3,7 @@
 package probecmd
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -127,6 +128,33 @@ func TestAReportThatCannotBeWritten(t *testing.T) {
 	text, err := os.ReadFile(xml)
 	clitest.Must(t, err)
 	clitest.WantText(t, "r.xml", string(text), "<testsuite")
+}
+
+// Seen to fail with writePart taken out of play, and with Play returning at the first error: 0 requests.
+func TestAnInterruptedRunShowsWhatItFound(t *testing.T) {
+	t.Setenv("PROBE_A", "s3cret")
+	s := newShop(t)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.made.Load() == 10 {
+			stop()
+		}
+		s.Config.Handler.ServeHTTP(w, r)
+	}))
+	defer target.Close()
+	c := runCmd{Recipe: recipeFor(t, target.URL, ""), Only: []string{"B"}}
+	file, address, err := c.load()
+	clitest.Must(t, err)
+	choice, err := c.chooseFor(file.Protocol())
+	clitest.Must(t, err)
+	var out strings.Builder
+	err = c.play(ctx, &cli.Streams{Out: &out, Err: io.Discard}, file, address, choice)
+	clitest.WantText(t, "error", fmt.Sprint(err), "interrupted after ", fmt.Sprintf(" of %d cases", len(choice)))
+	clitest.WantText(t, "table", out.String(), "B02 FAIL")
+	if strings.Contains(out.String(), " 0 requests") {
+		t.Errorf("the requests were not counted:\n%s", out.String())
+	}
 }
 
 // A remote target is tested only after the recipe, a flag and an answer have said that it is the user's own.

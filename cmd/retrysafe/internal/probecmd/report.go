@@ -79,6 +79,15 @@ func (c runCmd) write(out io.Writer, r *probe.Report) error {
 	return errors.Join(all...)
 }
 
+// writePart shows what was found by a run that did not come to its end. Files, and JSON, are of whole runs only: what
+// reads them would not see that cases are missing.
+func (c runCmd) writePart(out io.Writer, all []*probe.Report) error {
+	if c.JSON || len(all) == 0 {
+		return nil
+	}
+	return report.Table(out, probe.Join(all), report.TableOptions{Colour: cli.ShowsColours(out)})
+}
+
 func writeObserved(w io.Writer, r *probe.Report) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
