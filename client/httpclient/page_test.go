@@ -97,9 +97,9 @@ func TestThePageOfSignals(t *testing.T) {
 	}
 }
 
-// The table of codes has each code of the middleware, the proxy and the inbox, with its status, and says what the client
-// does about it. Seen to fail with a row taken out, such as that of inbox-full, and with the status, "send again", "the
-// operation" and the key changed in a row.
+// The table of codes has each code of the middleware, the proxy and the inbox, with its status, and says what the
+// client does about it. Seen to fail with a row taken out, such as that of inbox-full, and with the status, "send
+// again", "the operation" and the key changed in a row.
 func TestThePageOfCodes(t *testing.T) {
 	rows := map[string][]string{}
 	for _, row := range clientPage(t, "Codes") {

@@ -181,7 +181,7 @@ func TestCommandLine(t *testing.T) {
 			[]string{"tls", "x"},
 		},
 		{"an address that is none", []string{"proxy", up, "--listen=8080"}, cli.ExitRefused, []string{"--listen", ":port"}},
-		{"a shutdown without time", []string{"proxy", up, "--grace=0s"}, cli.ExitRefused, []string{"--grace", "more than zero"}},
+		{"no time to end", []string{"proxy", up, "--grace=0s"}, cli.ExitRefused, []string{"--grace", "more than zero"}},
 		{"a log format", []string{"proxy", up, "--log=xml"}, cli.ExitRefused, []string{"json, text"}},
 		{"a file that is not there", []string{"proxy", "--config=nowhere.yaml"}, cli.ExitRefused, []string{"nowhere.yaml"}},
 		{

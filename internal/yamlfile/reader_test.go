@@ -76,8 +76,9 @@ func TestWhatIsNoMapping(t *testing.T) {
 		"- a\n": "must be a mapping", "text\n": "must be a mapping", "a: b: c\n": "file.yaml:1:",
 		"word: *x\n": "write it out", "shared: *x\nword: *x\n": "in common:\nfile.yaml:2:",
 		"word: red\n---\nword: green\n": "second document", "word:\n\tred\n": "spaces", "word:\n": "leave the line out",
-		"---\n# empty\n---\nword: red\n": "file.yaml:3:1: a second document", "word: red\n---\n---\nword: green\n": "document",
-		strings.Repeat("#", maxFile+1): "it may have",
+		"---\n# empty\n---\nword: red\n":     "file.yaml:3:1: a second document",
+		"word: red\n---\n---\nword: green\n": "file.yaml:3:1: a second document",
+		strings.Repeat("#", maxFile+1):       "it may have",
 	} {
 		if _, err := read(source, nil); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%.20q: got %v, want %q", source, err, says)

@@ -141,8 +141,8 @@ func wantSameResult(t *run, done []wire.Answer) bool {
 	return true
 }
 
-// manyKeys plays C08. It judges only the requests that were not refused for the load. It then retries one key in twenty:
-// a server that mixes answers up under load may save them mixed up.
+// manyKeys plays C08. It judges only the requests that were not refused for the load. It then retries one key in
+// twenty: a server that mixes answers up under load may save them mixed up.
 func manyKeys(t *run) {
 	many := min(200, 4*t.recipe.Limits.Burst)
 	requests := make([]wire.Request, many)

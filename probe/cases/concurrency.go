@@ -70,7 +70,7 @@ func concurrency(s *session) []probe.Case {
 			ID: "C08", Name: "many keys", Severity: probe.Critical,
 			Checks: "Of two hundred simultaneous requests with different keys, all run that are not refused because of " +
 				"the load (429, 503), and each gets its own answer.",
-			Why:    "Customers get the answers to other customers' orders, or none.",
+			Why: "Customers get the answers to other customers' orders, or none.",
 			Fix: "Do not keep data of a request in shared variables. Let a claim lock its own key, not the whole " +
 				"table.",
 			Source: always, Play: s.play(manyKeys),

@@ -131,7 +131,8 @@ func (c promoteCmd) Run(s *cli.Streams) error {
 		if err != nil {
 			return nil, "", cli.Refuse(err)
 		}
-		return promoted, fmt.Sprintf("key %d encrypts from now on; the others must stay for the longest retention\n", c.ID), nil
+		return promoted, fmt.Sprintf("key %d encrypts from now on; the others must stay for the longest retention\n",
+			c.ID), nil
 	})
 }
 
@@ -153,7 +154,9 @@ func (c removeCmd) Run(s *cli.Streams) error {
 
 // change replaces the file as a whole, so that a proxy that reads it gets the one or the other, and then says what was
 // done. The new file is as the old one: a proxy that may not read it refuses the next reload, and does not start again.
-func (f keysetFile) change(s *cli.Streams, by func(*cryptstore.Keyset) (next *cryptstore.Keyset, says string, err error)) error {
+func (f keysetFile) change(s *cli.Streams,
+	by func(*cryptstore.Keyset) (next *cryptstore.Keyset, says string, err error),
+) error {
 	known, err := store.LoadKeyset(f.File)
 	if err != nil {
 		return err

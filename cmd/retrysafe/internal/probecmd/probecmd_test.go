@@ -116,7 +116,7 @@ func TestProbeReportsInFiles(t *testing.T) {
 
 // A report that cannot be written takes no other one with it, and not what the run has found.
 //
-// Seen to fail with write ending at the first error: no table, and no r.xml.
+// Seen to fail with write ending at the first error: no table, and no "r.xml".
 func TestAReportThatCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
@@ -216,7 +216,7 @@ func TestProbeRefuses(t *testing.T) {
 			[]string{"--html=/nowhere/at/all/r.html", "--recipe", recipe},
 			[]string{"--html", "/nowhere/at/all"},
 		},
-		{"a report in place of a directory", []string{"--junit=..", "--recipe", recipe}, []string{"--junit", "is a directory"}},
+		{"a report in place of a folder", []string{"--junit=..", "--recipe", recipe}, []string{"--junit", "is a directory"}},
 		{"a count in no file", []string{"--recipe", recipeFor(t, "http://127.0.0.1:1",
 			"count: {sql: {url: no.db, query: select 1}}\n")}, []string{"no.db"}},
 		{"a case to explain", []string{"--explain=Q01"}, []string{"Q01"}},

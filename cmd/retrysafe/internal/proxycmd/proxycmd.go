@@ -66,7 +66,8 @@ type Cmd struct {
 
 // Help shows the usual ways.
 func (Cmd) Help() string {
-	return `A flag can also be set in the environment, --upstream as RETRYSAFE_UPSTREAM; not so --check, --offline and --schema.
+	return `A flag can also be set in the environment, --upstream as RETRYSAFE_UPSTREAM; not so --check, --offline and
+--schema.
 
 Examples:
 
