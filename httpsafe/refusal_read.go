@@ -204,11 +204,12 @@ func isCase(text string, own map[Slug]int) bool {
 // isRefusal reports whether a refusal may have a status.
 func isRefusal(status int) bool { return status >= 400 && status <= 599 }
 
-// Slugs returns the slugs of all refusals, those of package proxy among them, sorted.
+// Slugs returns the slugs of all refusals, those of the packages proxy and inbox among them, sorted.
 func Slugs() []Slug {
 	all := []Slug{
 		AlreadyCreated, "upstream-unreachable", "upstream-failed", "upstream-timeout", "upstream-fenced",
 		"overloaded", "auth-unavailable", "method-refused", "target-refused",
+		"inbox-full", "inbox-caller-full", "inbox-behind", "schedule-refused", "header-refused", "body-refused",
 	}
 	for _, p := range allProblems() {
 		all = append(all, p.Slug)

@@ -14,7 +14,10 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/httpsafe"
+	"github.com/retrysafe/retrysafe/inbox"
+	"github.com/retrysafe/retrysafe/proxy"
 )
 
 // refused returns the body of a problem in a form of one's own, without the line break at its end.
@@ -29,6 +32,21 @@ func checked(form httpsafe.RefusalBody) error {
 	profile := httpsafe.IETF()
 	profile.Refusal = form
 	return httpsafe.Options{Profile: profile}.Validate()
+}
+
+// A profile may say the status and the words of each refusal.
+//
+// Seen to fail with inbox-full, and with upstream-fenced, taken out of Slugs.
+func TestSlugsAreThoseOfAllRefusals(t *testing.T) {
+	want := []httpsafe.Slug{httpsafe.AlreadyCreated}
+	more := append(proxy.Problems(), (*inbox.Inbox)(nil).Problems()...)
+	for _, p := range (httpsafe.Options{}).Rules("", retrysafe.Policy{}, more...).Problems {
+		want = append(want, p.Slug)
+	}
+	slices.Sort(want)
+	if got := httpsafe.Slugs(); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
 }
 
 type (

@@ -55,9 +55,9 @@ func Play(ctx context.Context, s Suite, o Options) (*Report, error) {
 		if o.Progress != nil {
 			o.Progress(c, i, len(cases), nil)
 		}
-		outcome, err := s.play(ctx, c)
-		if err != nil {
-			return report, err
+		var outcome Outcome
+		if outcome, err = s.play(ctx, c); err != nil {
+			break // with what was found so far
 		}
 		report.Outcomes = append(report.Outcomes, outcome)
 		if o.Progress != nil {
@@ -68,7 +68,7 @@ func Play(ctx context.Context, s Suite, o Options) (*Report, error) {
 	report.Requests = s.Meter.made()
 	report.Observed = s.Observed
 	report.Causes = causesOf(report.Outcomes)
-	return report, nil
+	return report, err
 }
 
 // play runs one case, or says why it does not run. Cases that do not run have no timeline.

@@ -15,6 +15,7 @@ import (
 	"github.com/retrysafe/retrysafe/client"
 	"github.com/retrysafe/retrysafe/client/httpclient"
 	"github.com/retrysafe/retrysafe/httpsafe"
+	"github.com/retrysafe/retrysafe/inbox"
 	"github.com/retrysafe/retrysafe/proxy"
 )
 
@@ -96,16 +97,17 @@ func TestThePageOfSignals(t *testing.T) {
 	}
 }
 
-// The table of codes has each code of the middleware and the proxy, with its status, and says what the client does
-// about it. Seen to fail with a row taken out, and with the status, "send again", "the operation" and the key changed
-// in a row.
+// The table of codes has each code of the middleware, the proxy and the inbox, with its status, and says what the
+// client does about it. Seen to fail with a row taken out, such as that of inbox-full, and with the status, "send
+// again", "the operation" and the key changed in a row.
 func TestThePageOfCodes(t *testing.T) {
 	rows := map[string][]string{}
 	for _, row := range clientPage(t, "Codes") {
 		rows[strings.Trim(row[0], "`")] = row
 	}
 	operations := map[string]string{"no": "did not run", "unknown": "unknown"}
-	problems := httpsafe.Options{}.Rules("", retrysafe.Policy{}, proxy.Problems()...).Problems
+	more := append(proxy.Problems(), (*inbox.Inbox)(nil).Problems()...)
+	problems := httpsafe.Options{}.Rules("", retrysafe.Policy{}, more...).Problems
 	if len(rows) != len(problems) {
 		t.Errorf("the page has %d codes, want %d", len(rows), len(problems))
 	}

@@ -181,6 +181,7 @@ func TestCommandLine(t *testing.T) {
 			[]string{"tls", "x"},
 		},
 		{"an address that is none", []string{"proxy", up, "--listen=8080"}, cli.ExitRefused, []string{"--listen", ":port"}},
+		{"no time to end", []string{"proxy", up, "--grace=0s"}, cli.ExitRefused, []string{"--grace", "more than zero"}},
 		{"a log format", []string{"proxy", up, "--log=xml"}, cli.ExitRefused, []string{"json, text"}},
 		{"a file that is not there", []string{"proxy", "--config=nowhere.yaml"}, cli.ExitRefused, []string{"nowhere.yaml"}},
 		{
@@ -252,6 +253,19 @@ func TestFlagsComeFromTheEnvironmentAndWinOverTheFile(t *testing.T) {
 		"proxy", "--check", "--offline", "--listen=:2")
 	clitest.Want(t, "exit code", got.Code, cli.ExitOK)
 	clitest.WantText(t, "output", got.Stdout, "http://environment:1", "scope: none", "listen: ':2'")
+}
+
+// Seen to fail with flags of the type bool: metrics were on, and need --admin.
+func TestAFlagThatIsFalseWinsToo(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "proxy.yaml")
+	os.WriteFile(name, []byte("upstream: http://file:1\nmetrics: true\nh2c: true\n"), 0o600)
+	got := clitest.RunWith(t, []string{"RETRYSAFE_METRICS=false"}, "proxy", "--config="+name, "--check", "--offline",
+		"--h2c=false", "--grace=1d")
+	clitest.Want(t, "exit code", got.Code, cli.ExitOK)
+	clitest.WantText(t, "output", got.Stdout+got.Stderr, "grace: 24h")
+	if strings.Contains(got.Stdout, "h2c: true") {
+		t.Errorf("--h2c=false is not in force:\n%s", got.Stdout)
+	}
 }
 
 // The secret itself is nowhere.

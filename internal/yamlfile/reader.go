@@ -101,13 +101,33 @@ func parse(source []byte) (root ast.Node, fault *Fault) {
 	if err != nil {
 		return nil, syntaxFault(err)
 	}
+	const second = "a second document begins here; keep one"
 	if len(file.Docs) > 1 && file.Docs[1].Body != nil {
-		return nil, &Fault{At: Place(file.Docs[1].Body), Message: "a second document begins here; keep one"}
+		return nil, &Fault{At: Place(file.Docs[1].Body), Message: second}
+	}
+	if empty := emptyDocument(source); empty != nil {
+		return nil, &Fault{At: tokenPosition(empty), Message: second}
 	}
 	if len(file.Docs) == 0 {
 		return nil, nil
 	}
 	return file.Docs[0].Body, nil
+}
+
+// emptyDocument returns the line --- after which the YAML library drops the rest of a source, since only comments are
+// between it and the line --- before; nil if there is none.
+func emptyDocument(source []byte) *token.Token {
+	var last token.Type
+	for _, t := range lexer.Tokenize(string(source)) {
+		switch {
+		case t.Type == token.CommentType:
+			continue
+		case t.Type == token.DocumentHeaderType && last == t.Type:
+			return t
+		}
+		last = t.Type
+	}
+	return nil
 }
 
 // syntaxFault returns the fault for a file that is not YAML, with its place if the parser says where it is.

@@ -22,7 +22,8 @@ func concurrency(s *session) []probe.Case {
 		},
 		{
 			ID: "C02", Name: "burst", Severity: probe.Critical, Safe: true,
-			Checks: "Of fifty simultaneous requests with one key, only one runs. None gets a server error.",
+			Checks: "Of fifty simultaneous requests with one key, only one runs. Each gets the result or is told to " +
+				"come again, also by a 429 or 503 because of the load.",
 			Why:    twice,
 			Fix:    claim,
 			Source: races, Play: s.play(burst),
@@ -67,8 +68,9 @@ func concurrency(s *session) []probe.Case {
 		},
 		{
 			ID: "C08", Name: "many keys", Severity: probe.Critical,
-			Checks: "Two hundred simultaneous requests with different keys all run, and each gets its own answer.",
-			Why:    "Customers get the answers to other customers' orders, or none.",
+			Checks: "Of two hundred simultaneous requests with different keys, all run that are not refused because of " +
+				"the load (429, 503), and each gets its own answer.",
+			Why: "Customers get the answers to other customers' orders, or none.",
 			Fix: "Do not keep data of a request in shared variables. Let a claim lock its own key, not the whole " +
 				"table.",
 			Source: always, Play: s.play(manyKeys),

@@ -22,6 +22,24 @@ func faultsOfBursts() []scene {
 	}
 }
 
+// A 503 is a refusal for the load where many requests come at once, as a 429 is, and a server error where few do. What
+// follows a crowd waits for its end.
+//
+// Seen to fail with sortBurst as it was ("got 503" in C02 and C07), with result as it was (F07), with crowd at 0 (C01
+// did not fail), and with the look at done taken out of manyKeys (all refused: INFO).
+func TestRefusalsForTheLoad(t *testing.T) {
+	t.Parallel()
+	for _, id := range []string{"C02", "C07"} {
+		expectScenes(t, id, wrong(target.ShedsLoad, probe.Info, "because there were too many", slowly))
+	}
+	expectScenes(t, "C01", wrong(target.ShedsLoad, probe.Fail, "got 503", slowly))
+	expectScenes(t, "C03", wrong(target.ShedsLoad, probe.Fail, "got 503"))
+	expectScenes(t, "F07", wrong(target.ShedsLoad, probe.Pass, ""))
+	expectScenes(t, "C08", scene{
+		name: "all are refused", want: probe.Broken, says: "lower limits.burst", change: func(p place) { p.api.StopStore() },
+	})
+}
+
 // slowly makes the ordinary request the slow one.
 func slowly(p place) { p.recipe.Request.Path = "/things/slow" }
 

@@ -38,10 +38,13 @@ func away(t *run, a wire.Answer) bool {
 	return unsettled(t, a) || slices.Contains(down, a.Status)
 }
 
-// result retries a request whose answer was lost until it gets its result, and notes a FAIL if there is none.
+// result retries a request whose answer was lost until it gets its result, and notes a FAIL if there is none. A 503 is
+// temporary (RFC 9110 §15.6.4), so it is waited out too.
 func result(t *run, label string, r wire.Request) (wire.Answer, bool) {
 	began := time.Now()
-	a := settle(t, label, r, t.recipe.Limits.Wait)
+	a := retryWhile(t, label, r, t.recipe.Limits.Wait, func(t *run, a wire.Answer) bool {
+		return unsettled(t, a) || a.Status == http.StatusServiceUnavailable
+	})
 	switch {
 	case a.Status == 0:
 		t.Failf("the retry (%d) got no answer: %v", a.No, a.Err)

@@ -57,6 +57,7 @@ func TestAServiceWithoutFaultsIsGreen(t *testing.T) {
 func TestEachCaseCatchesItsFaults(t *testing.T) {
 	overloaded := func(r *grpcprobe.Recipe) { r.Broken = &grpcprobe.Call{Method: "shop.v1.Things/Overload"} }
 	byIdentity := func(r *grpcprobe.Recipe) { r.Count = nil }
+	slowly := func(r *grpcprobe.Recipe) { r.Call.Method = r.Slow.Method }
 	for _, c := range []struct {
 		id     string
 		fault  fault
@@ -77,6 +78,7 @@ func TestEachCaseCatchesItsFaults(t *testing.T) {
 		{id: "G03", fault: noHint, want: probe.Warn},
 		{id: "G04", fault: lookThenRun, want: probe.Fail},
 		{id: "G04", fault: noKeys, want: probe.Fail},
+		{id: "G04", fault: shedsLoad, want: probe.Info, change: slowly},
 		{id: "G05", fault: anyKey, want: probe.Fail},
 		{id: "G05", fault: wrongKeyCode, want: probe.Warn},
 		{id: "G06", fault: noScope, want: probe.Fail},

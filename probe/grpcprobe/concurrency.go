@@ -41,6 +41,10 @@ func wantOneEffect(t *run, n int) {
 			return
 		case !a.ok() && !refused[a.code]:
 			refused[a.code] = true
+			if a.code == codes.ResourceExhausted { // as a 429 is over HTTP
+				t.Infof("some of %d simultaneous calls were refused because there were too many (%d): %s", n, a.no, a.text())
+				continue
+			}
 			wantInFlight(t, a)
 		}
 	}

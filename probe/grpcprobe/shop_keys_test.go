@@ -26,6 +26,7 @@ const (
 	keptConflict  fault = "the error that a call is outstanding is kept as the response"
 	noHint        fault = "the error that a call is outstanding does not say when to try again"
 	wrongConflict fault = "a call that finds another one outstanding gets INTERNAL"
+	shedsLoad     fault = "a call that finds another one outstanding gets RESOURCE_EXHAUSTED"
 	anyKey        fault = "malformed keys are taken as they are"
 	wrongKeyCode  fault = "malformed keys are refused with NOT_FOUND"
 	retriableNo   fault = "another request is refused with ABORTED"
@@ -200,6 +201,9 @@ func (s *shop) mismatch() error {
 func (s *shop) conflict(ctx context.Context, rec *record) error {
 	if s.faults[wrongConflict] {
 		return status.Error(codes.Internal, "duplicate key value violates unique constraint")
+	}
+	if s.faults[shedsLoad] {
+		return status.Error(codes.ResourceExhausted, "too many calls")
 	}
 	outstanding := status.New(codes.Aborted, "a call with this key is outstanding")
 	if !s.faults[noHint] {

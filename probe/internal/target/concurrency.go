@@ -15,6 +15,7 @@ const (
 	RacesBreak   Fault = "a race is an error"            // a duplicate in flight is answered with 500
 	BareConflict Fault = "conflicts say nothing of when" // no Retry-After
 	TeapotWaits  Fault = "conflicts have another status" // 418
+	ShedsLoad    Fault = "duplicates are too many"       // in flight they are refused with 503: of a crowd not wrong
 	HalfOwns     Fault = "a half-sent request owns"      // the key, until it is whole or gone
 	HalfKeeps    Fault = "a half-sent request keeps"     // the key for ever
 	HalfBlocks   Fault = "a half-sent request blocks"    // others, which hang until it is whole or gone
@@ -131,6 +132,8 @@ func (a *API) inFlight(w http.ResponseWriter, r *http.Request, rec *record) {
 		problem(w, http.StatusInternalServerError, "broken", "duplicate key value violates unique constraint")
 	case a.has(TeapotWaits):
 		problem(w, http.StatusTeapot, "request-in-flight", "A request with this key is outstanding.")
+	case a.has(ShedsLoad):
+		problem(w, http.StatusServiceUnavailable, "overloaded", "Too many requests.")
 	default:
 		a.conflict(w)
 	}

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/retrysafe/retrysafe/internal/yamlfile/settings"
@@ -40,6 +41,37 @@ func TestThePageDescribesEachField(t *testing.T) {
 		}
 	default:
 		t.Errorf("%s differs from the settings; run go test ./internal/config -write in cmd/retrysafe. Want\n%s", page, text)
+	}
+}
+
+// The page about reloading names each setting that a running proxy cannot change.
+//
+// Seen to fail with dashboard, metrics_scan and ext_proc left out of the page.
+func TestThePageAboutReloadingNamesWhatIsFixed(t *testing.T) {
+	read, err := os.ReadFile("../../../../docs/reload.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(read), "These settings are fixed while the proxy runs")
+	list, _, _ := strings.Cut(after, "\n\n")
+	fixed := 0
+	check := func(e settings.Entry, names ...string) {
+		if !strings.HasSuffix(e.Text, " takes a restart.") {
+			return
+		}
+		fixed++
+		if !slices.ContainsFunc(names, func(name string) bool { return strings.Contains(list, "`"+name+"`") }) {
+			t.Errorf("the page does not name %s", names)
+		}
+	}
+	for _, e := range describe() {
+		check(e, e.Name)
+		for _, in := range e.Inner {
+			check(in, e.Name+"."+in.Name, e.Name)
+		}
+	}
+	if fixed < 15 {
+		t.Errorf("only %d settings are fixed", fixed)
 	}
 }
 

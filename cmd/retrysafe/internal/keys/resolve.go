@@ -24,7 +24,7 @@ type DecisionFlags struct {
 	Reason string `placeholder:"TEXT" help:"How you found out, for those who look at the key later. Kept with the key; clients never see it."`
 	By     string `placeholder:"NAME" help:"Who decides. Default: your user name and host."`
 	DryRun bool   `name:"dry-run" help:"Check everything, say what would be done, and change nothing."`
-	JSON   bool   `name:"json" help:"Print the result as JSON, an error too."`
+	JSON   bool   `name:"json" help:"Print the result as JSON, an error about a key too."`
 }
 
 // Check refuses what the store would refuse too, before it is opened.

@@ -108,13 +108,10 @@ type rotateCmd struct{ keysetFile }
 
 // Run adds a key.
 func (c rotateCmd) Run(s *cli.Streams) error {
-	return c.change(func(k *cryptstore.Keyset) (*cryptstore.Keyset, error) {
+	return c.change(s, func(k *cryptstore.Keyset) (*cryptstore.Keyset, string, error) {
 		more, id, err := k.Add()
-		if err == nil {
-			fmt.Fprintf(s.Out, "added key %d; put the file into force in every process, then write: "+
-				"retrysafe keyset promote %s %d\n", id, c.File, id)
-		}
-		return more, err
+		return more, fmt.Sprintf("added key %d; put the file into force in every process, then write: "+
+			"retrysafe keyset promote %s %d\n", id, c.File, id), err
 	})
 }
 
@@ -125,17 +122,17 @@ type promoteCmd struct {
 
 // Run makes a key the primary one.
 func (c promoteCmd) Run(s *cli.Streams) error {
-	return c.change(func(k *cryptstore.Keyset) (*cryptstore.Keyset, error) {
+	return c.change(s, func(k *cryptstore.Keyset) (*cryptstore.Keyset, string, error) {
 		keys := k.Keys()
 		if c.ID == 0 {
 			c.ID = keys[len(keys)-1].ID
 		}
 		promoted, err := k.Promote(c.ID)
 		if err != nil {
-			return nil, cli.Refuse(err)
+			return nil, "", cli.Refuse(err)
 		}
-		fmt.Fprintf(s.Out, "key %d encrypts from now on; the others must stay for the longest retention\n", c.ID)
-		return promoted, nil
+		return promoted, fmt.Sprintf("key %d encrypts from now on; the others must stay for the longest retention\n",
+			c.ID), nil
 	})
 }
 
@@ -145,23 +142,26 @@ type removeCmd struct {
 }
 
 // Run removes a key.
-func (c removeCmd) Run(*cli.Streams) error {
-	return c.change(func(k *cryptstore.Keyset) (*cryptstore.Keyset, error) {
+func (c removeCmd) Run(s *cli.Streams) error {
+	return c.change(s, func(k *cryptstore.Keyset) (*cryptstore.Keyset, string, error) {
 		fewer, err := k.Remove(c.ID)
 		if err != nil {
-			return nil, cli.Refuse(err)
+			return nil, "", cli.Refuse(err)
 		}
-		return fewer, nil
+		return fewer, "", nil
 	})
 }
 
-// change replaces the file as a whole, so that a proxy that reads it gets the one or the other.
-func (f keysetFile) change(by func(*cryptstore.Keyset) (*cryptstore.Keyset, error)) error {
+// change replaces the file as a whole, so that a proxy that reads it gets the one or the other, and then says what was
+// done. The new file is as the old one: a proxy that may not read it refuses the next reload, and does not start again.
+func (f keysetFile) change(s *cli.Streams,
+	by func(*cryptstore.Keyset) (next *cryptstore.Keyset, says string, err error),
+) error {
 	known, err := store.LoadKeyset(f.File)
 	if err != nil {
 		return err
 	}
-	next, err := by(known)
+	next, says, err := by(known)
 	if err != nil {
 		return err
 	}
@@ -169,16 +169,21 @@ func (f keysetFile) change(by func(*cryptstore.Keyset) (*cryptstore.Keyset, erro
 	if err != nil {
 		return err
 	}
-	written, err := os.CreateTemp(filepath.Dir(f.File), filepath.Base(f.File)+".*") // with mode 0600
+	file, err := filepath.EvalSymlinks(f.File) // the link stays one
+	if err != nil {
+		return err
+	}
+	written, err := os.CreateTemp(filepath.Dir(file), filepath.Base(file)+".*") // with mode 0600
 	if err != nil {
 		return err
 	}
 	_, err = written.Write(text)
-	if err = errors.Join(err, written.Sync(), written.Close()); err == nil {
-		err = os.Rename(written.Name(), f.File)
+	if err = errors.Join(err, makeLike(written, file), written.Sync(), written.Close()); err == nil {
+		err = os.Rename(written.Name(), file)
 	}
 	if err != nil {
 		return errors.Join(err, os.Remove(written.Name()))
 	}
-	return nil
+	_, err = fmt.Fprint(s.Out, says)
+	return err
 }

@@ -142,20 +142,20 @@ func (c runCmd) play(ctx context.Context, s *cli.Streams, file *recipe.File, tar
 		p.begin(r.Route)
 		found, err := file.Run(ctx, r, probe.Options{Only: idsOf(choice), Progress: p.tell})
 		p.end()
-		if err != nil && ctx.Err() != nil {
-			return fmt.Errorf("interrupted after %d of %d cases%s", played(found), len(choice), inRoute(r))
+		if played(found) > 0 {
+			all = append(all, found)
 		}
-		if err != nil {
-			return fmt.Errorf("probe%s: %w", inRoute(r), err)
+		switch {
+		case err != nil && ctx.Err() != nil:
+			err = fmt.Errorf("interrupted after %d of %d cases%s", played(found), len(choice), inRoute(r))
+			return errors.Join(c.writePart(s.Out, all), err)
+		case err != nil:
+			return errors.Join(c.writePart(s.Out, all), fmt.Errorf("probe%s: %w", inRoute(r), err))
 		}
 		left -= found.Requests
-		all = append(all, found)
 	}
 	found := probe.Join(all)
-	if err := c.write(s.Out, found); err != nil {
-		return err
-	}
-	return verdictOf(found)
+	return errors.Join(c.write(s.Out, found), verdictOf(found))
 }
 
 // inRoute says which route of the recipe an error is about, if it has several.
@@ -184,11 +184,9 @@ func (c runCmd) rehearse(ctx context.Context, s *cli.Streams, file *recipe.File,
 		*left -= first.Requests
 		return true, nil
 	}
-	if err := c.write(s.Out, probe.Join([]*probe.Report{first})); err != nil {
-		return false, err
-	}
-	return false, fmt.Errorf("the first request does not work%s, so nothing else was tried: check that %s runs, and "+
+	err = fmt.Errorf("the first request does not work%s, so nothing else was tried: check that %s runs, and "+
 		"that %s sends what it expects", inRoute(*r), r.Target.Redacted(), c.Recipe)
+	return false, errors.Join(c.write(s.Out, probe.Join([]*probe.Report{first})), err)
 }
 
 func played(r *probe.Report) int {
@@ -294,8 +292,11 @@ func isLoopback(target *url.URL) bool {
 	return host == "localhost" || strings.HasSuffix(host, ".localhost") || net.ParseIP(host).IsLoopback()
 }
 
-// folderOf returns an error if the folder of a file does not exist.
+// folderOf returns an error if the folder of a file does not exist, or if the file is one.
 func folderOf(name string) error {
+	if info, err := os.Stat(name); err == nil && info.IsDir() {
+		return fmt.Errorf("%s is a directory; name a file in it", name)
+	}
 	dir := filepath.Dir(name)
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 		return fmt.Errorf("%s: the directory %s does not exist", name, dir)

@@ -3,6 +3,7 @@ package probecmd
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -53,24 +54,38 @@ func (c runCmd) check() error {
 	return nil
 }
 
-// write writes the report in all the forms that were asked for.
+// write writes the report in all the forms that were asked for. One that cannot be written keeps no other from it: the
+// run took minutes, and is gone afterwards.
 func (c runCmd) write(out io.Writer, r *probe.Report) error {
+	var all []error
 	for _, o := range c.outputs() {
 		if o.file == "" {
 			continue
 		}
 		var b bytes.Buffer
-		if err := o.write(&b, r); err != nil {
-			return fmt.Errorf("%s: %w", o.flag, err)
+		err := o.write(&b, r)
+		if err == nil {
+			err = os.WriteFile(o.file, b.Bytes(), 0o644) //nolint:gosec // reports are there to be read
 		}
-		if err := os.WriteFile(o.file, b.Bytes(), 0o644); err != nil { //nolint:gosec // reports are there to be read
-			return fmt.Errorf("%s: %w", o.flag, err)
+		if err != nil {
+			all = append(all, fmt.Errorf("%s: %w", o.flag, err))
 		}
 	}
 	if c.JSON {
-		return report.JSON(out, r)
+		all = append(all, report.JSON(out, r))
+	} else {
+		all = append(all, report.Table(out, r, report.TableOptions{Colour: cli.ShowsColours(out)}))
 	}
-	return report.Table(out, r, report.TableOptions{Colour: cli.ShowsColours(out)})
+	return errors.Join(all...)
+}
+
+// writePart shows what was found by a run that did not come to its end. Files, and JSON, are of whole runs only: what
+// reads them would not see that cases are missing.
+func (c runCmd) writePart(out io.Writer, all []*probe.Report) error {
+	if c.JSON || len(all) == 0 {
+		return nil
+	}
+	return report.Table(out, probe.Join(all), report.TableOptions{Colour: cli.ShowsColours(out)})
 }
 
 func writeObserved(w io.Writer, r *probe.Report) error {

@@ -23,7 +23,6 @@ import (
 	"net/url"
 	"reflect"
 	"strings"
-	"time"
 
 	"github.com/alecthomas/kong"
 
@@ -32,11 +31,12 @@ import (
 	"github.com/retrysafe/retrysafe/internal/yamlfile"
 )
 
-// Cmd is the command line of retrysafe proxy. Its flags override the file. An empty flag is not set. The tag setting
-// names what a flag overrides, such as tls.cert; that setting's documentation is the help of the flag.
+// Cmd is the command line of retrysafe proxy. Its flags override the file, --metrics=false a file's true as well. An
+// empty flag is not set. The tag setting names what a flag overrides, such as tls.cert; that setting's documentation is
+// the help of the flag.
 type Cmd struct {
 	Upstream string `setting:"upstream.url" env:"RETRYSAFE_UPSTREAM" placeholder:"URL"`
-	ExtProc  bool   `setting:"ext_proc" name:"ext-proc" env:"RETRYSAFE_EXT_PROC"`
+	ExtProc  *bool  `setting:"ext_proc" name:"ext-proc" env:"RETRYSAFE_EXT_PROC"`
 	Listen   string `setting:"listen" env:"RETRYSAFE_LISTEN" placeholder:"ADDR"`
 	Store    string `setting:"store" env:"RETRYSAFE_STORE" placeholder:"STORE"`
 	Scope    string `setting:"scope" env:"RETRYSAFE_SCOPE" placeholder:"SCOPE"`
@@ -46,27 +46,28 @@ type Cmd struct {
 	Observe  bool   `env:"RETRYSAFE_OBSERVE" help:"Enforce nothing, on no route: let every request through, and count what would have been done. See retrysafe report."`
 	Offline  bool   `help:"With --check: do not test the store and the upstream."`
 
-	Watch       bool          `setting:"watch" env:"RETRYSAFE_WATCH" group:"Operation"`
-	Admin       string        `setting:"admin" env:"RETRYSAFE_ADMIN" placeholder:"ADDR" group:"Operation"`
-	Metrics     bool          `setting:"metrics" env:"RETRYSAFE_METRICS" group:"Operation"`
-	Dashboard   string        `setting:"dashboard.listen" env:"RETRYSAFE_DASHBOARD" placeholder:"ADDR" group:"Operation"`
-	Users       string        `setting:"dashboard.users" name:"dashboard-users" env:"RETRYSAFE_DASHBOARD_USERS" placeholder:"FILE" group:"Operation"`
-	Log         string        `setting:"log" env:"RETRYSAFE_LOG" placeholder:"FORMAT" group:"Operation"`
-	Grace       time.Duration `setting:"grace" env:"RETRYSAFE_GRACE" placeholder:"30s" group:"Operation"`
-	PublicURL   string        `setting:"public_url" name:"public-url" env:"RETRYSAFE_PUBLIC_URL" placeholder:"URL" group:"Operation"`
-	SecretFile  string        `setting:"secret.file" env:"RETRYSAFE_SECRET_FILE" placeholder:"FILE" group:"Operation"`
-	Encryption  string        `setting:"encryption.file" name:"encryption" env:"RETRYSAFE_ENCRYPTION_KEYSET" placeholder:"FILE" group:"Operation"`
-	JWTIssuer   string        `setting:"jwt.issuer" name:"jwt-issuer" env:"RETRYSAFE_JWT_ISSUER" placeholder:"ISS" group:"Callers"`
-	JWTAudience string        `setting:"jwt.audience" name:"jwt-audience" env:"RETRYSAFE_JWT_AUDIENCE" placeholder:"AUD" group:"Callers"`
-	TLSCert     string        `setting:"tls.cert" name:"tls-cert" env:"RETRYSAFE_TLS_CERT" placeholder:"FILE" group:"Callers"`
-	TLSKey      string        `setting:"tls.key" name:"tls-key" env:"RETRYSAFE_TLS_KEY" placeholder:"FILE" group:"Callers"`
-	ClientCA    string        `setting:"tls.client_ca" name:"client-ca" env:"RETRYSAFE_CLIENT_CA" placeholder:"FILE" group:"Callers"`
-	H2C         bool          `setting:"h2c" name:"h2c" env:"RETRYSAFE_H2C" group:"Callers"`
+	Watch       *bool  `setting:"watch" env:"RETRYSAFE_WATCH" group:"Operation"`
+	Admin       string `setting:"admin" env:"RETRYSAFE_ADMIN" placeholder:"ADDR" group:"Operation"`
+	Metrics     *bool  `setting:"metrics" env:"RETRYSAFE_METRICS" group:"Operation"`
+	Dashboard   string `setting:"dashboard.listen" env:"RETRYSAFE_DASHBOARD" placeholder:"ADDR" group:"Operation"`
+	Users       string `setting:"dashboard.users" name:"dashboard-users" env:"RETRYSAFE_DASHBOARD_USERS" placeholder:"FILE" group:"Operation"`
+	Log         string `setting:"log" env:"RETRYSAFE_LOG" placeholder:"FORMAT" group:"Operation"`
+	Grace       string `setting:"grace" env:"RETRYSAFE_GRACE" placeholder:"30s" group:"Operation"`
+	PublicURL   string `setting:"public_url" name:"public-url" env:"RETRYSAFE_PUBLIC_URL" placeholder:"URL" group:"Operation"`
+	SecretFile  string `setting:"secret.file" env:"RETRYSAFE_SECRET_FILE" placeholder:"FILE" group:"Operation"`
+	Encryption  string `setting:"encryption.file" name:"encryption" env:"RETRYSAFE_ENCRYPTION_KEYSET" placeholder:"FILE" group:"Operation"`
+	JWTIssuer   string `setting:"jwt.issuer" name:"jwt-issuer" env:"RETRYSAFE_JWT_ISSUER" placeholder:"ISS" group:"Callers"`
+	JWTAudience string `setting:"jwt.audience" name:"jwt-audience" env:"RETRYSAFE_JWT_AUDIENCE" placeholder:"AUD" group:"Callers"`
+	TLSCert     string `setting:"tls.cert" name:"tls-cert" env:"RETRYSAFE_TLS_CERT" placeholder:"FILE" group:"Callers"`
+	TLSKey      string `setting:"tls.key" name:"tls-key" env:"RETRYSAFE_TLS_KEY" placeholder:"FILE" group:"Callers"`
+	ClientCA    string `setting:"tls.client_ca" name:"client-ca" env:"RETRYSAFE_CLIENT_CA" placeholder:"FILE" group:"Callers"`
+	H2C         *bool  `setting:"h2c" name:"h2c" env:"RETRYSAFE_H2C" group:"Callers"`
 }
 
 // Help shows the usual ways.
 func (Cmd) Help() string {
-	return `Every flag can also be set in the environment: --upstream as RETRYSAFE_UPSTREAM.
+	return `A flag can also be set in the environment, --upstream as RETRYSAFE_UPSTREAM; not so --check, --offline and
+--schema.
 
 Examples:
 
@@ -240,7 +241,7 @@ func (p Cmd) override(c *config.Config) error {
 		tag, flag := v.Type().Field(i).Tag, v.Field(i)
 		if setting := tag.Get("setting"); setting != "" && !flag.IsZero() {
 			name := strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(tag.Get("env"), "RETRYSAFE")), "_", "-")
-			faults = append(faults, c.Override(setting, "-"+name, fmt.Sprint(flag.Interface())))
+			faults = append(faults, c.Override(setting, "-"+name, fmt.Sprint(reflect.Indirect(flag))))
 		}
 	}
 	if p.SecretFile != "" {

@@ -50,6 +50,8 @@ func (c moveCmd) Run(s *cli.Streams) error {
 		return cli.Refusef("--to: %s", inMemory)
 	case c.Stage < 0 || c.Stage > 3:
 		return cli.Refusef("--stage must be 1, 2 or 3")
+	case c.Quiet < 0:
+		return cli.Refusef("--quiet must not be negative")
 	case from.URL == to.URL:
 		return cli.Refusef("--from and --to are the same store")
 	}

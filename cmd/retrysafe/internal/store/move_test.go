@@ -44,12 +44,14 @@ func TestStagesAreExplained(t *testing.T) {
 	clitest.WantText(t, "JSON", got.Stdout, `"go_on":true`, `"stage":1`, "their clocks agree")
 }
 
+// Seen to fail with the case of Quiet taken out: with a time before now no claim is recent, and stage 2 was allowed.
 func TestMoveRefuses(t *testing.T) {
 	from := emptyFile(t)
 	for want, args := range map[string][]string{
 		"--from: ":                 {"--from=memory:", "--to=" + from},
 		"--to: memory: is":         {"--from=" + from, "--to=memory:"},
 		"--stage must be 1, 2":     {"--from=" + from, "--to=" + from + "2", "--stage=4"},
+		"--quiet must not be":      {"--from=" + from, "--to=" + emptyFile(t), "--stage=2", "--quiet=-1m"},
 		"are the same store":       {"--from=" + from, "--to=" + from},
 		"a move within a move":     {"--from=" + from, "--to=move:1?from=a.db&to=b.db"},
 		"unsupported store scheme": {"--from=" + from, "--to=ftp://h"},
