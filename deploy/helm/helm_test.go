@@ -27,8 +27,8 @@ var write = flag.Bool("write", false, "write the proxy's settings into values.sc
 // proxy accepts its file. Values that would protect nothing are refused.
 //
 // Seen to fail with reconcile taken out of values.schema.json, with "fsgroup" for fsGroup in gateway.yaml, with
-// readOnlyRootFilesystem and with capabilities taken out of the container, with "listens" for listen, and with each
-// fail of the templates taken out.
+// readOnlyRootFilesystem and with capabilities taken out of the container, with "listens" for listen, with each fail of
+// the templates taken out, with ext_proc taken out of the condition of a fail, and with the mode of secrets 0440.
 func TestSoakChart(t *testing.T) {
 	program, err := servers.Retrysafe()
 	must(t, err)
@@ -65,6 +65,12 @@ func TestSoakChart(t *testing.T) {
 		"the page's volume":  {"retrysafe", shown["volume"], []string{"type: Recreate", "kind: PersistentVolumeClaim"}, ""},
 		"the page's sidecar": {
 			"testdata/shop", shown["sidecar"], []string{"restartPolicy: Always", "targetPort: http", "listen: :8080"}, "",
+		},
+		"a service of Envoy's": {
+			"retrysafe", "config: {ext_proc: true}\nenv: {RETRYSAFE_STORE: {secret: a, key: b}}", []string{"ext_proc: true"}, "",
+		},
+		"secrets of a sidecar": {
+			"testdata/shop", shown["sidecar"] + "  secretFiles: certificates\n", []string{"defaultMode: 0444"}, "",
 		},
 		"no upstream":      {"retrysafe", "env: {RETRYSAFE_STORE: {secret: a, key: b}}", nil, "config.upstream is missing"},
 		"no store":         {"retrysafe", "config: {upstream: 'http://api:3000'}", nil, "no store that outlives the pods"},

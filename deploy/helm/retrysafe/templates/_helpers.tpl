@@ -30,8 +30,8 @@ that is gone with its pod protects nothing: both are errors.
 {{- if not (or $shared $kept) -}}
 {{- fail "no store that outlives the pods: set env.RETRYSAFE_STORE to a Secret with the URL of a server, or config.store, or persistence.enabled with one replica" -}}
 {{- end -}}
-{{- if not (or .Values.config.upstream .Values.env.RETRYSAFE_UPSTREAM) -}}
-{{- fail "config.upstream is missing: the URL of the API, such as http://api.shop.svc.cluster.local:3000" -}}
+{{- if not (or .Values.config.upstream .Values.env.RETRYSAFE_UPSTREAM .Values.config.ext_proc) -}}
+{{- fail "config.upstream is missing: the URL of the API, such as http://api.shop.svc.cluster.local:3000; or config.ext_proc" -}}
 {{- end -}}
 {{- toYaml (merge (dict "listen" (printf ":%d" (int .Values.ports.http)) "admin" (printf ":%d" (int .Values.ports.admin))) .Values.config) -}}
 {{- end -}}
@@ -79,8 +79,8 @@ volumeMounts:
 {{- define "retrysafe.volumes" -}}
 - {name: retrysafe-config, configMap: {name: {{ include "retrysafe.name" . }}}}
 {{- if .Values.secretFiles }}
-- name: retrysafe-secrets
-  secret: {secretName: {{ .Values.secretFiles }}, defaultMode: 0440}
+- name: retrysafe-secrets {{- /* the pod that a sidecar is in may have no fsGroup, and files are root's then */}}
+  secret: {secretName: {{ .Values.secretFiles }}, defaultMode: {{ ternary "0440" "0444" (eq .Values.form "gateway") }}}
 {{- end }}
 {{- if and (eq .Values.form "gateway") .Values.persistence.enabled }}
 - {name: retrysafe-keys, persistentVolumeClaim: {claimName: {{ include "retrysafe.name" . }}}}
