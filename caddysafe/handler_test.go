@@ -152,7 +152,7 @@ func TestErrorsOfTheProxyDecideAboutTheKey(t *testing.T) {
 // With "lb_retry_match" Caddy's proxy tries again after something was sent. If it then reaches no service, one may have
 // done the work all the same.
 //
-// Seen to fail without call.sent: the key was free; and over FastCGI without ConnectDone in call.traced.
+// Seen to fail without call.sent: the key was free; and with "fastcgi" without ConnectDone in call.traced.
 func TestARequestThatWasSentIsNotReleased(t *testing.T) {
 	t.Parallel()
 	transports := map[string]func(*bufio.Reader) bool{"http": isPostOverHTTP, "fastcgi": isPostOverFastCGI}

@@ -33,8 +33,8 @@ Only one process sweeps a database at a time; the others find nothing due. Only 
 a SQLite file.
 
 With --every it waits up to a minute at start for a server that is away, and goes on after a round that has
-failed, which it reports on standard error. Without --every it fails at once. A server that deletes fewer than
-10,000 records in ten minutes has failed.
+failed, which it reports on standard error. Without --every it fails at once. Deleting up to 10,000 records may
+take ten minutes; longer is a failure.
 
 Examples:
 
