@@ -55,7 +55,7 @@ func Launch(t *testing.T, args ...string) *Running {
 		T: t, Command: exec.Command(Binary, args...), Lines: make(chan map[string]any, 10_000),
 		ended: make(chan struct{}),
 	}
-	p.Client = &http.Client{Timeout: 20 * time.Second}
+	p.Client = &http.Client{Timeout: time.Minute}
 	p.Command.Dir = t.TempDir()
 	log, err := p.Command.StderrPipe()
 	if err != nil {
