@@ -43,7 +43,7 @@ func (s *Store) update(ctx context.Context, d retrysafe.Digest, first *entry, de
 		err := s.try(limited, s.tryTimeout<<min(tries, 10), d, e, decide)
 		switch {
 		case doubted && errors.Is(err, retrysafe.ErrStoreFull): // which would say that nothing is made
-			return fmt.Errorf("an earlier try got no answer, and whether it has happened is unknown; then: %v", err)
+			return fmt.Errorf("an earlier try got no answer, and whether it has happened is unknown; then: %s", err.Error())
 		case err == nil || !temporary(err):
 			return err
 		case ctx.Err() != nil:
