@@ -111,7 +111,7 @@ func (c *call) journalBegin() error {
 		return fmt.Errorf("client: %s of the request is not UTF-8, or holds a NUL, and a journal could not keep it: "+
 			"write it in UTF-8, or send the request without a journal", what)
 	}
-	// It is for people.
+	// The text of an intent is for people, so that what a journal cannot keep of it is replaced.
 	c.entry.Intent = strings.ReplaceAll(strings.ToValidUTF8(c.entry.Intent, "\uFFFD"), "\x00", "\uFFFD")
 	c.entry.BegunAt = c.entry.BegunAt.Round(0).Truncate(time.Millisecond)
 	known, err := c.e.options.Journal.Begin(c.ctx, c.entry)
