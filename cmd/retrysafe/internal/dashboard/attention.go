@@ -62,7 +62,7 @@ func (q *request) attention() error {
 		if err != nil {
 			return err
 		}
-		all, data.Unread = append(all, page.Keys...), page.Unread
+		all, data.Unread = append(all, page.Keys...), cmp.Or(data.Unread, page.Unread)
 		query.Before, data.More = page.Next, page.Next != 0
 		if !data.More {
 			break

@@ -1,6 +1,7 @@
 package keys
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -81,7 +82,8 @@ func noTag(text string) error {
 	return cli.Refusef("--tag %q is not a tag: write a name and a value, as in --tag order=1234", text)
 }
 
-// eachListed calls visit for each record that a query selects, until visit returns false. It returns the first page.
+// eachListed calls visit for each record that a query selects, until visit returns false. It returns the first page,
+// with the first Unread of all that it has read.
 func eachListed(ctx context.Context, keys Keys, q Query, visit func(Record) (bool, error)) (first Page, err error) {
 	for isFirst := true; ; isFirst = false {
 		page, err := keys.List(ctx, q)
@@ -91,6 +93,7 @@ func eachListed(ctx context.Context, keys Keys, q Query, visit func(Record) (boo
 		if isFirst {
 			first, q.Count = page, false
 		}
+		first.Unread = cmp.Or(first.Unread, page.Unread)
 		for _, r := range page.Keys {
 			if goOn, err := visit(r); err != nil || !goOn {
 				return first, err
