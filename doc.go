@@ -30,6 +30,7 @@
 //	stores/natsstore    records in NATS JetStream
 //	stores/dynamostore  records in DynamoDB
 //	stores/shardstore   several stores as one, and moves from one to another
+//	stores/cryptstore   encrypts what another store keeps
 //	stores/memstore     records in memory
 //	stores/storetest    tests for stores of your own
 //	retrysafetest       tests for handlers of your own: retried, at once, killed in between
@@ -37,8 +38,9 @@
 //	grpcsafe            interceptors for gRPC; connectsafe for Connect; rpcsafe is what they share
 //	queuesafe           message consumers, with adapters to RabbitMQ, NATS, Kafka and SQS
 //	outbox              messages saved with the business write and sent at least once
-//	proxy               the reverse proxy, for services in any language
-//	clients             small packages for Python and Node, over the SQL functions of pgstore
+//	inbox               requests that are accepted once they are saved, and delivered until they are done
+//	proxy               the reverse proxy, for services in any language; extproc is the same behind Envoy
+//	clients             small packages for Python, Node and Java, over the SQL functions of pgstore
 //	cmd/retrysafe       the command: runs the proxy, resolves keys, migrates, probes
 //	probe               tests an API from the outside
 //	observe/otelsafe    OpenTelemetry

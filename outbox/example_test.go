@@ -35,6 +35,22 @@ func ExampleEach() {
 	// order.lost no receiver for order.lost 0s true
 }
 
+// A sink whose receiver knows the key of each message. While the receiver cannot be reached, it stays unknown what became
+// of a try that was not seen to end, and the next delivery is told so as well.
+func ExampleUnseen() {
+	send := func(context.Context, outbox.Delivery) error { return errors.New("connection refused") }
+	sink := outbox.Each(8, func(ctx context.Context, m outbox.Delivery) error {
+		err := outbox.Untried(send(ctx, m))
+		if m.Unended > 0 {
+			err = outbox.Unseen(err)
+		}
+		return err
+	})
+	after := outbox.Delivery{Message: outbox.Message{Key: outbox.NewKey()}, Try: 2, Unended: time.Minute}
+	fmt.Println(sink.Send(context.Background(), []outbox.Delivery{after})[0])
+	// Output: connection refused
+}
+
 // A page for operators finds the outboxes of a database, and says what holds them up.
 func ExampleFind() {
 	show := func(ctx context.Context, db *sql.DB) error {

@@ -2,6 +2,7 @@ package rpcsafe
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -15,6 +16,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/caller"
 )
 
 // Reasons of refusals: the reason in the ErrorInfo, whose domain is Options.Domain.
@@ -22,6 +24,7 @@ const (
 	ReasonKeyMissing       = "IDEMPOTENCY_KEY_MISSING"        // the method requires a key, and the call has none
 	ReasonKeyMalformed     = "IDEMPOTENCY_KEY_MALFORMED"      // the key does not have the required form
 	ReasonScopeUnresolved  = "IDEMPOTENCY_SCOPE_UNRESOLVED"   // the scope function returned an error
+	ReasonScopeUnavailable = "IDEMPOTENCY_SCOPE_UNAVAILABLE"  // the scope function returned ErrScopeUnavailable
 	ReasonKeyReused        = "IDEMPOTENCY_KEY_REUSED"         // the key was first used for a different request
 	ReasonInFlight         = "IDEMPOTENT_REQUEST_IN_FLIGHT"   // another attempt works on the key
 	ReasonKeyExpired       = "IDEMPOTENCY_KEY_EXPIRED"        // the answer, or the record, is no longer kept
@@ -83,6 +86,24 @@ func (s *Server) keyMissing() *refusal {
 func (s *Server) keyMalformed(carrier, fault string) *refusal {
 	r := refuse(retrysafe.SituationKeyMalformed.Advice())
 	r.field, r.fault = carrier, fmt.Sprintf("%s: at most %d bytes", fault, s.header.Max)
+	return r
+}
+
+// scopeUnresolved refuses a call whose caller is not known.
+func scopeUnresolved(err error) *refusal {
+	r := refuse(retrysafe.SituationScopeUnresolved.Advice())
+	switch {
+	case errors.Is(err, ErrScopeUnavailable):
+		r.code, r.reason, r.Retryable, r.RetryAfter = code.Code_UNAVAILABLE, ReasonScopeUnavailable, true, time.Second
+		r.Detail = "The caller cannot be looked up at the moment, and this call ran nothing. An earlier call with this key " +
+			"may have run: retry with the same key, not with a new one."
+	case errors.Is(err, caller.ErrPerRequest):
+		r.Detail = "The authorization metadata differs on each call and cannot identify the caller of a retry. " +
+			"Configure a scope that stays the same."
+	case errors.Is(err, caller.ErrExpires):
+		r.Detail = "The authorization metadata holds a token that expires. A retry with the token that replaces it would " +
+			"count as another caller's, and would run again. Configure a scope that stays the same."
+	}
 	return r
 }
 

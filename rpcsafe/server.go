@@ -2,7 +2,6 @@ package rpcsafe
 
 import (
 	"context"
-	"errors"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/caller"
@@ -109,20 +108,6 @@ func (x *exchange) identify(ctx context.Context, id string, scope ScopeFunc) *re
 		return scopeUnresolved(err)
 	}
 	return nil
-}
-
-// scopeUnresolved refuses a call whose caller is not known.
-func scopeUnresolved(err error) *refusal {
-	r := refuse(retrysafe.SituationScopeUnresolved.Advice())
-	switch {
-	case errors.Is(err, caller.ErrPerRequest):
-		r.Detail = "The authorization metadata differs on each call and cannot identify the caller of a retry. " +
-			"Configure a scope that stays the same."
-	case errors.Is(err, caller.ErrExpires):
-		r.Detail = "The authorization metadata holds a token that expires. A retry with the token that replaces it would " +
-			"count as another caller's, and would run again. Configure a scope that stays the same."
-	}
-	return r
 }
 
 // admit checks the caller's quota, computes the call's fingerprint and reads its tags.

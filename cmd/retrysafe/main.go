@@ -104,6 +104,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		kong.Exit(func(code int) { exit = code }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
 		kong.ValueFormatter(proxycmd.FlagHelp),
+		cli.Durations(),
 		kong.Bind(&cli.Streams{Out: stdout, Err: stderr}),
 	)
 	if err != nil {

@@ -115,7 +115,8 @@ func checkCommand(words []string, makefile string) (problem string) {
 
 // checkRetrysafe parses a command line as main does.
 func checkRetrysafe(args []string) (problem string) {
-	app, err := kong.New(&commands{}, kong.Name("retrysafe"), kong.Exit(func(int) {}), kong.Writers(io.Discard, io.Discard))
+	app, err := kong.New(&commands{}, kong.Name("retrysafe"), cli.Durations(), kong.Exit(func(int) {}),
+		kong.Writers(io.Discard, io.Discard))
 	if err != nil {
 		return err.Error()
 	}

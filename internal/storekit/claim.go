@@ -68,12 +68,12 @@ func (c *Claim) LeaveHeld(call *Call, insert, find Step) (left, more bool) {
 }
 
 // DoClaim has a worker run op, of which c is a part, and returns the answer. isFull reports whether an error says that
-// the server had no room for a new record.
+// the server had no room. Of a key that was to be taken over, it is not ErrStoreFull: the key is not a new one.
 func DoClaim[O Operation](
 	ctx context.Context, b *Batcher[O], g *Guess, op O, c *Claim, isFull func(err error) bool,
 ) (retrysafe.Claim, error) {
 	if err := b.Do(ctx, op); err != nil {
-		if isFull(err) && !op.Base().SentAgain { // otherwise the first copy may have made the record
+		if isFull(err) && !c.TakesOver() && !op.Base().SentAgain { // otherwise the first copy may have made the record
 			err = fmt.Errorf("%w: %w", retrysafe.ErrStoreFull, err)
 		}
 		return retrysafe.Claim{}, fmt.Errorf("claim %s: %w", c.Params.Key, err)

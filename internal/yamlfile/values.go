@@ -64,17 +64,26 @@ func Bool(s string) (bool, error) {
 // maxDuration is a hundred years: beyond that, sums of durations overflow.
 const maxDuration = 100 * 365 * 24 * time.Hour
 
-// Duration accepts the durations of Go, and days.
-func Duration(s string) (time.Duration, error) {
+// ParseDuration accepts the durations of Go, and whole days, as in 30d. More than 100,000 days are as many as that.
+func ParseDuration(s string) (time.Duration, error) {
 	d, err := time.ParseDuration(s)
 	if days, ok := strings.CutSuffix(s, "d"); ok {
 		var n int
 		n, err = strconv.Atoi(days)
-		d = time.Duration(max(-1, min(n, 1e5))) * 24 * time.Hour // what no Duration can hold is out of bounds anyway
+		d = time.Duration(max(-1e5, min(n, 1e5))) * 24 * time.Hour
 	}
+	if err != nil {
+		return 0, Wrong(fmt.Sprintf("%q is not a duration", s), "write a number and a unit: 500ms, 30s, 15m, 24h or 30d")
+	}
+	return d, nil
+}
+
+// Duration accepts what ParseDuration does, if it is more than zero.
+func Duration(s string) (time.Duration, error) {
+	d, err := ParseDuration(s)
 	switch {
 	case err != nil:
-		return 0, Wrong(fmt.Sprintf("%q is not a duration", s), "write a number and a unit: 500ms, 30s, 15m, 24h or 30d")
+		return 0, err
 	case d <= 0:
 		return 0, Wrong(fmt.Sprintf("%q is not more than zero", s), "leave the line out for the default")
 	case d > maxDuration:

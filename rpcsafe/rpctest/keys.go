@@ -2,6 +2,7 @@ package rpctest
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -28,6 +29,7 @@ var keyRules = []rule{
 	}},
 	{"each caller has its own keys", scopes},
 	{"an empty name is no scope", emptyScope},
+	{"callers cannot be looked up", scopeUnavailable},
 	{"a method without side effects is not guarded", withoutSideEffects},
 	{"other methods are not guarded", func(k *kit) {
 		k.Options.Methods = []string{"shop.v1.Other/*", "shop.v1.Things/Change"}
@@ -99,6 +101,19 @@ func emptyScope(k *kit) {
 	shared.Scope = rpcsafe.ScopeNone()
 	shared.create("k", entry("caller", "alice")).wantThing("thing-1", false)
 	shared.create("k", entry("caller", "bob")).wantThing("thing-1", true)
+}
+
+// Seen to fail with the case of ErrScopeUnavailable taken out of scopeUnresolved.
+func scopeUnavailable(k *kit) {
+	k.Scope = func(context.Context) (string, error) {
+		return "", fmt.Errorf("tenants of shop-db: %w", rpcsafe.ErrScopeUnavailable)
+	}
+	a := k.create("k").wantRefusal(code.Code_UNAVAILABLE, rpcsafe.ReasonScopeUnavailable, "1000")
+	a.wantInfo("executed", "no").wantInfo("retryable", "true")
+	if strings.Contains(a.Status.String(), "shop-db") {
+		k.Errorf("the client got %v", a.Status)
+	}
+	k.wantRuns(0)
 }
 
 // Seen to fail with Safe taken out of Serve.

@@ -24,7 +24,7 @@ func (s *Store) Claim(ctx context.Context, p retrysafe.ClaimParams) (retrysafe.C
 	}
 	return storekit.DoClaim[operation](ctx, s.batcher, &s.guess, c, &c.Claim, func(err error) bool {
 		n := errorNumber(err)
-		return (n == tableFull || n == diskFull) && c.Step == stepInsert
+		return n == tableFull || n == diskFull
 	})
 }
 

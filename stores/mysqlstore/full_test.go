@@ -3,6 +3,7 @@ package mysqlstore
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,13 +13,19 @@ import (
 
 // A server whose tablespace is full refuses new keys, and goes on serving those that it has accepted, with small answers.
 //
-// Seen to fail with the errors of a full table not read as ErrStoreFull.
+// A key whose record has expired is a new one, too.
+//
+// Seen to fail with the errors of a full table not read as ErrStoreFull, and with only those of stepInsert.
 func TestFullServer(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	s := openAt(t, servers.StartMariaDB(t, servers.MariaDBOptions{Settings: map[string]string{
 		"innodb-file-per-table": "OFF", "innodb-data-file-path": "ibdata1:12M:autoextend:max:20M",
 	}}).Database(t), Options{})
+	for i := range 200 {
+		acquire(t, s, fmt.Sprint("expired ", i))
+	}
+	age(t, s, 1000*time.Hour)
 	var leases []retrysafe.Lease
 	for i := range 40 {
 		leases = append(leases, acquire(t, s, fmt.Sprint("early ", i)))
@@ -66,5 +73,20 @@ func TestFullServer(t *testing.T) {
 		if err = errors.Join(err, wantVerdict(s, params(l.Key.ID), want)); err != nil {
 			t.Errorf("%s: %v", l.Key.ID, err)
 		}
+	}
+	p := params("")
+	if p.Tags, err = retrysafe.NewTags(map[string]string{
+		"a": strings.Repeat("x", 128), "b": strings.Repeat("x", 128), "c": strings.Repeat("x", 128),
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 200 {
+		p.Key.ID, p.Owner = fmt.Sprint("expired ", i), retrysafe.NewOwner()
+		if _, err = s.Claim(ctx, p); err != nil {
+			break
+		}
+	}
+	if !errors.Is(err, retrysafe.ErrStoreFull) || !full(err) {
+		t.Errorf("Claim of expired keys = %v, want ErrStoreFull", err)
 	}
 }

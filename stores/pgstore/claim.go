@@ -17,7 +17,7 @@ func (s *Store) Claim(ctx context.Context, p retrysafe.ClaimParams) (retrysafe.C
 		c.Step = stepFind
 	}
 	return storekit.DoClaim[operation](ctx, s.batcher, &s.guess, c, &c.Claim, func(err error) bool {
-		return sqlState(err) == diskFull && !c.TakesOver()
+		return sqlState(err) == diskFull
 	})
 }
 

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
+	"strconv"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
@@ -29,9 +29,10 @@ const (
 // call is a call with all that is known of it.
 type call struct {
 	event
-	unknown bool  // what it was told
-	id      int64 // in the order of the ticks
-	until   int64 // the last tick at which it may take effect
+	told    string // empty: it is not known
+	unknown bool   // what it was told
+	id      int64  // in the order of the ticks
+	until   int64  // the last tick at which it may take effect
 }
 
 // config is what may have happened so far.
@@ -117,7 +118,7 @@ func (r rules) callsOf(events []event) (calls []*call) {
 			first.id, first.until = c.id+1, e.Ended.N
 			calls = append(calls, &first)
 		}
-		c.event, c.unknown, c.until = e, false, e.Ended.N
+		c.event, c.told, c.unknown, c.until = e, e.told(), false, e.Ended.N
 	}
 	slices.SortFunc(calls, func(a, b *call) int { return cmp.Compare(a.id, b.id) })
 	return calls
@@ -157,7 +158,7 @@ func (r rules) explain(k *config, c *call, open []*call, fences map[string][]int
 	// A call whose answer is right, and which changes nothing, may as well take effect at once.
 	for _, o := range open {
 		if !o.unknown && !k.took(o) {
-			if s, told := k.do(o, o.Fence); told == o.told() && !changed(k.State, s) && !o.renews() {
+			if s, told := k.do(o, o.Fence); told == o.told && !changed(k.State, s) && !o.renews() {
 				k = k.with(o)
 			}
 		}
@@ -205,7 +206,7 @@ func (r rules) effects(k *config, c *call, fences map[string][]int64) (all []*co
 		for _, least := range leasts {
 			s, told := at.do(c, least)
 			changes := changed(at.State, s)
-			if c.unknown && !changes || !c.unknown && told != c.told() {
+			if c.unknown && !changes || !c.unknown && told != c.told {
 				continue
 			}
 			to := at
@@ -316,29 +317,51 @@ func ownerOf(text string) (o retrysafe.Owner) {
 // told is what the client was told, as text. A claim of an ended key may leave the steps out. A record of another request
 // has neither: the functions do not show them.
 func (e event) told() string {
-	switch {
-	case e.Op != "claim":
+	if e.Op != "claim" {
 		return e.Answer
-	case !e.Same:
-		return fmt.Sprint(e.Answer, e.Fence, e.FirstFence)
-	case e.Answer == "done":
-		return fmt.Sprint(e.Answer, e.Fence, e.FirstFence, e.Text)
 	}
-	return fmt.Sprint(e.Answer, e.Fence, e.FirstFence, e.Steps)
+	told := words(e.Answer).number(e.Fence).number(e.FirstFence)
+	switch {
+	case !e.Same:
+	case e.Answer == "done":
+		told = told.word(e.Text)
+	default:
+		for _, step := range e.Steps {
+			told = told.word(step)
+		}
+	}
+	return string(told)
 }
 
 // text names what may happen next.
 func (k *config) text() string {
-	var b strings.Builder
-	fmt.Fprint(&b, k.done, k.Fence)
-	for _, r := range k.Records {
-		fmt.Fprint(&b, " ", r.State, r.Fence, r.FirstFence, r.Fingerprint, r.Steps, k.Now < r.End,
-			k.Now >= r.End+modelTime)
-		b.Write(r.Owner[:])
-		b.Write(r.Result.Body)
+	var name words
+	for _, id := range k.done {
+		name = name.number(id)
 	}
-	return b.String()
+	name = name.word("").number(k.Fence)
+	for _, r := range k.Records {
+		since := 0 // it ended
+		switch {
+		case k.Now < r.End:
+			since = -1
+		case k.Now >= r.End+modelTime:
+			since = 1
+		}
+		name = name.number(int64(r.State)).number(r.Fence).number(r.FirstFence).number(int64(since))
+		name = append(append(name.word(string(r.Fingerprint)), r.Owner[:]...), r.Result.Body...)
+		for _, step := range r.Steps {
+			name = name.word(step.Name)
+		}
+	}
+	return string(name)
 }
+
+// words are made often, and without fmt, which would take most of the judge's time.
+type words []byte
+
+func (w words) word(text string) words { return append(append(w, ' '), text...) }
+func (w words) number(n int64) words   { return strconv.AppendInt(append(w, ' '), n, 10) }
 
 // addTo adds k to others. Of two that differ in times only, one stays that permits what both permit.
 func (k *config) addTo(others map[string]*config) {

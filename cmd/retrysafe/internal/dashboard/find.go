@@ -5,9 +5,9 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/keys"
+	"github.com/retrysafe/retrysafe/internal/yamlfile"
 )
 
 // rowsPerPage bounds a list. The store is asked for a page of its own, which may be longer.
@@ -78,9 +78,9 @@ func (q *request) list() error {
 		query.Scope = &data.Scope
 	}
 	if data.MinAge != "" {
-		age, err := time.ParseDuration(strings.TrimSpace(data.MinAge))
+		age, err := yamlfile.ParseDuration(strings.TrimSpace(data.MinAge))
 		if err != nil || age < 0 {
-			return &fault{http.StatusBadRequest, "The age cannot be read", "Write a number and a unit: 30s, 5m or 24h."}
+			return &fault{http.StatusBadRequest, "The age cannot be read", "Write a number and a unit: 5m, 24h or 30d."}
 		}
 		query.MinAge = age
 	}

@@ -43,7 +43,7 @@ type Cmd struct {
 	Scope         string        `default:"exec" placeholder:"NAME" help:"Keys of another scope are other keys. Default exec."`
 	Wait          time.Duration `placeholder:"1m" help:"How long to wait for another run with the key, for its output. Default: not at all."`
 	Timeout       time.Duration `placeholder:"10m" help:"End the command after that time. Default: none."`
-	KeepFor       time.Duration `default:"720h" placeholder:"720h" help:"How long the key stays used after the end of the command. Default 720h."`
+	KeepFor       time.Duration `default:"30d" placeholder:"30d" help:"How long the key stays used after the end of the command. Default 30d."`
 	RetryFailures bool          `help:"If the command fails, free the key: the next run tries again."`
 	Rerun         bool          `help:"If a run did not end, because the machine or this program was killed, the next one runs the command again. Use it if that does no harm."`
 	Command       []string      `arg:"" passthrough:"" help:"The command and its arguments, after --."`

@@ -80,7 +80,8 @@ const (
 )
 
 // Each changes the keys. A signal, which ends ctx, ends it between two of them. change returns what is printed as JSON
-// of a key that was changed; if it is a fmt.Stringer, its text follows in the line that people read.
+// of a key that was changed; if it is a fmt.Stringer, its text follows in the line that people read. Wrong arguments end it
+// as long as no key was changed.
 func (b *Bulk) Each(ctx context.Context, digests []string, change func(context.Context, string) (any, error)) error {
 	running, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
@@ -99,7 +100,7 @@ func (b *Bulk) Each(ctx context.Context, digests []string, change func(context.C
 			if err := b.Tell(digest, result); err != nil {
 				return err
 			}
-		case errors.As(err, &told) && told.Code == CodeInvalid:
+		case b.done == 0 && errors.As(err, &told) && told.Code == CodeInvalid:
 			return err
 		default:
 			told = asError(err)

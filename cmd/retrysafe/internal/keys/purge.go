@@ -17,7 +17,7 @@ type purgeCmd struct {
 	namedKeys
 	Scope     *string       `placeholder:"SCOPE" help:"All ended keys of this scope, as keys list shows it."`
 	Tag       string        `placeholder:"NAME=VALUE" help:"All ended keys with this tag; with --scope, only those of the scope."`
-	OlderThan time.Duration `placeholder:"720h" help:"All ended keys that were first claimed at least this long ago; with --scope or --tag, only those of them."`
+	OlderThan time.Duration `placeholder:"30d" help:"All ended keys that were first claimed at least this long ago; with --scope or --tag, only those of them."`
 }
 
 // Help says what a purge keeps.

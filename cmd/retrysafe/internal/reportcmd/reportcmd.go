@@ -62,6 +62,8 @@ func (c Cmd) Run(s *cli.Streams) error {
 		return cli.Refusef("name proxies or access logs, not both: what both count would be counted twice")
 	case len(c.AccessLog) > 0:
 		return printAccessLogs(s.Out, s.Err, c.AccessLog, c.Options(), c.JSON)
+	case c.Timeout <= 0:
+		return cli.Refusef("--timeout must be more than zero, as in 10s")
 	case len(c.URLs) == 0:
 		return cli.Refusef("say what to read: the admin address of a proxy, as in http://127.0.0.1:8081, or --access-log FILE")
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
+	"github.com/retrysafe/retrysafe/internal/yamlfile"
 	"github.com/retrysafe/retrysafe/stores/sqlitestore"
 )
 
@@ -80,7 +81,7 @@ func (c SweepCmd) check() (every time.Duration, ref Ref, err error) {
 		return 0, ref, err
 	}
 	if c.Every != "once" {
-		if every, err = time.ParseDuration(c.Every); err != nil || every < time.Second {
+		if every, err = yamlfile.ParseDuration(c.Every); err != nil || every < time.Second {
 			return 0, ref, cli.Refusef("--every %s: write once, or a duration of a second or more, as in 1m", c.Every)
 		}
 	}
