@@ -44,6 +44,12 @@ func TestCommandLine(t *testing.T) {
 		{"no command", nil, cli.ExitRefused, []string{"proxy"}},
 		{"an unknown command", []string{"prxy"}, cli.ExitRefused, []string{"prxy", "--help"}},
 		{"an unknown flag", []string{"proxy", "--upstraem=x"}, cli.ExitRefused, []string{"--upstraem"}},
+		{
+			"a duration without a unit",
+			[]string{"keys", "list", "--store=x", "--older-than=30"},
+			cli.ExitRefused,
+			[]string{`--older-than: "30" is not a duration: write a number and a unit`, "30d"},
+		},
 		{"no upstream", []string{"proxy"}, cli.ExitRefused, []string{"--upstream http://localhost:3000"}},
 		{
 			"an upstream without scheme",

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"reflect"
 	"time"
 
@@ -18,7 +19,7 @@ func Durations() kong.Option {
 		}
 		d, err := yamlfile.ParseDuration(text.String())
 		if err != nil {
-			return yamlfile.ForFlag("--"+ctx.Value.Name, err)
+			return fmt.Errorf("%w: write a number and a unit, as in 500ms, 15m, 24h or 30d", err)
 		}
 		to.SetInt(int64(d))
 		return nil
