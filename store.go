@@ -1,9 +1,11 @@
 package retrysafe
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"log/slog"
 	"reflect"
@@ -296,7 +298,7 @@ type Inspector interface {
 	Inspect(ctx context.Context, d Digest) ([]Record, error)
 	// List returns p.Limit of the records that Inspect would show, if there are so many, the newest first, without
 	// Meta, Body and steps. If the store cannot read some of its records, such as those of a newer version, it returns the
-	// others and an error that wraps ErrUnreadable; so do Walk and Find.
+	// others and an error that wraps ErrUnreadable; so do Walk, Find and Stats.
 	List(ctx context.Context, p ListParams) ([]Record, error)
 	// Stats counts the records.
 	Stats(ctx context.Context) (Stats, error)
@@ -334,9 +336,13 @@ func Walk(ctx context.Context, in Inspector, visit func(Record) error) error {
 	if w, ok := As[Walker](in); ok {
 		return w.Walk(ctx, visit)
 	}
+	var unread error // the first
 	for p := (ListParams{Limit: 1000}); ; {
 		page, err := in.List(ctx, p)
-		if err != nil {
+		switch {
+		case errors.Is(err, ErrUnreadable):
+			unread = cmp.Or(unread, err)
+		case err != nil:
 			return err
 		}
 		for _, r := range page {
@@ -346,7 +352,7 @@ func Walk(ctx context.Context, in Inspector, visit func(Record) error) error {
 			}
 		}
 		if len(page) < p.Limit {
-			return nil
+			return unread
 		}
 	}
 }

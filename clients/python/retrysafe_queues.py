@@ -161,8 +161,9 @@ def kafka(
 
     config        of confluent_kafka.Consumer, with bootstrap.servers and group.id. The offset of a message is stored
                   after its key has ended, and librdkafka commits stored offsets in the background
-    dead_letters  the name of a topic, which must exist, and accept messages as large as those of topics, and a header. For
-                  messages of more than 1 MB, config needs message.max.bytes
+    dead_letters  the name of a topic, which must exist, and accept messages as large as those of topics. A message that
+                  is too large with the header x-retrysafe-reason is sent without it. For messages of more than 1 MB,
+                  config needs message.max.bytes
 
     A message that is to be delivered again holds up its partition, and no other. Work takes less than
     max.poll.interval.ms (5 minutes): a consumer that is slower leaves the group.
@@ -176,13 +177,24 @@ def kafka(
     paused: Dict[Tuple[str, int], float] = {}  # until when
     deliveries: Dict[Tuple[str, int], Tuple[int, int]] = {}  # of messages that are delivered again: offset and count
 
-    def dead(message: Any, reason: str) -> None:
+    def send(message: Any, headers: List[Any]) -> Any:
         failures: List[Any] = []
-        headers = [*(message.headers() or []), (REASON, reason.encode())]
-        producer.produce(dead_letters, message.value(), message.key(), headers=headers,
-                         on_delivery=lambda error, _: failures.append(error) if error else None)
-        if producer.flush(30) or failures:
-            raise KafkaException(failures[0] if failures else "the dead letter was not delivered")
+        try:
+            producer.produce(dead_letters, message.value(), message.key(), headers=headers,
+                             on_delivery=lambda error, _: failures.append(error) if error else None)
+        except KafkaException as e:
+            return e.args[0]
+        if producer.flush(30) and not failures:
+            failures.append("the dead letter was not delivered")
+        return failures[0] if failures else None
+
+    def dead(message: Any, reason: str) -> None:
+        headers = message.headers() or []
+        failure = send(message, [*headers, (REASON, reason.encode())])
+        if isinstance(failure, driver.KafkaError) and failure.code() == driver.KafkaError.MSG_SIZE_TOO_LARGE:
+            failure = send(message, headers)  # it was too large with the reason
+        if failure:
+            raise KafkaException(failure)
 
     work = _Work(connect, handle, scope, max_deliveries, max_attempts, min_delay, max_delay, report, options)
     try:

@@ -72,7 +72,7 @@ func (w *watch[T]) hasFailed() bool {
 // maxAges is how many pending records a scan keeps the ages of: 8 MB. The ages of further ones are left out.
 const maxAges = 1 << 20
 
-// scan reads all records.
+// scan reads all records, without those that the store cannot read, such as those of a newer version.
 func scan(ctx context.Context, i retrysafe.Inspector, isUnknown func(retrysafe.Record) bool) (r reading, err error) {
 	var ages []time.Duration
 	var newest storestats.Newest
@@ -101,7 +101,7 @@ func scan(ctx context.Context, i retrysafe.Inspector, isUnknown func(retrysafe.R
 		newest.Add(one)
 		return ctx.Err()
 	})
-	if err != nil {
+	if err != nil && !errors.Is(err, retrysafe.ErrUnreadable) {
 		return reading{}, err
 	}
 	slices.Sort(ages)

@@ -216,10 +216,10 @@ func (s *Store) scan(ctx context.Context, in *dynamodb.ScanInput, each func(i it
 func (s *Store) Stats(ctx context.Context) (stats retrysafe.Stats, err error) {
 	in := s.scanRecords("ff > :zero", item{":zero": number(0)})
 	in.ReturnConsumedCapacity = types.ReturnConsumedCapacityTotal
-	in.ProjectionExpression = aws.String("sk, st, en, ov")
 	if err := ctx.Err(); err != nil {
 		return stats, err
 	}
+	var unread storekit.Unread
 	for {
 		now, err := s.serverTime(ctx)
 		if err != nil {
@@ -233,22 +233,20 @@ func (s *Store) Stats(ctx context.Context) (stats retrysafe.Stats, err error) {
 			stats.Bytes += int64(aws.ToFloat64(out.ConsumedCapacity.CapacityUnits) * 4096)
 		}
 		for _, i := range out.Items {
-			if err := count(&stats, i, now); err != nil {
-				return stats, fmt.Errorf("stats: %w", err)
+			if r, err := decode(i, now); err != nil {
+				unread.LeaveOut(textOf(i[attrKey]), err)
+			} else {
+				storekit.Count(&stats, r.State, !r.LeaseRuns(now))
 			}
 		}
 		if len(out.LastEvaluatedKey) == 0 {
-			return stats, nil
+			if err = unread.Err(); err != nil {
+				err = fmt.Errorf("stats: %w", err)
+			}
+			return stats, err
 		}
 		in.ExclusiveStartKey = out.LastEvaluatedKey
 	}
-}
-
-func count(stats *retrysafe.Stats, i item, now storekit.Instant) error {
-	d := reader{from: i}
-	state, ends := retrysafe.State(d.number("st")), d.number("en")
-	storekit.Count(stats, state, i["ov"] != nil || ends <= now)
-	return d.explained()
 }
 
 // Size returns the number of items in the table and the bytes that they take, as DynamoDB describes the table

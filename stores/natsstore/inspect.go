@@ -79,16 +79,16 @@ func (s *Store) Stats(ctx context.Context) (retrysafe.Stats, error) {
 		storekit.Count(&stats, r.State, !r.LeaseRuns(now))
 		return nil
 	})
-	if err = cmp.Or(err, unread.Err()); err == nil {
+	if err == nil {
 		var info *jetstream.StreamInfo
 		if info, err = s.clock.stream.Info(ctx); err == nil {
 			stats.Bytes = int64(info.State.Bytes)
 		}
 	}
-	if err != nil {
-		return retrysafe.Stats{}, fmt.Errorf("stats: %w", err)
+	if err = cmp.Or(err, unread.Err()); err != nil {
+		err = fmt.Errorf("stats: %w", err)
 	}
-	return stats, nil
+	return stats, err
 }
 
 // visitor is called with a record of a key, as of an instant.

@@ -160,9 +160,9 @@ func (s *Store) Stats(ctx context.Context) (retrysafe.Stats, error) {
 		return nil
 	})
 	if err = cmp.Or(err, unread.Err()); err != nil {
-		return retrysafe.Stats{}, fmt.Errorf("stats: %w", explain(err))
+		err = fmt.Errorf("stats: %w", explain(err))
 	}
-	return stats, nil
+	return stats, err
 }
 
 // ScansFully implements [retrysafe.FullScanner]: List and Stats read every record.

@@ -60,13 +60,17 @@ func (s *shard) states(ctx context.Context, d retrysafe.Digest) ([]retrysafe.Rec
 func (s *Store) Stats(ctx context.Context) (retrysafe.Stats, error) {
 	decide, _ := s.decide()
 	var sum retrysafe.Stats
+	var unread []error
 	for _, of := range s.all {
 		inspector, ok := retrysafe.As[retrysafe.Inspector](of.Store)
 		if !ok {
 			return sum, of.unsupported("retrysafe.Inspector")
 		}
 		stats, err := inspector.Stats(ctx)
-		if err != nil {
+		switch {
+		case errors.Is(err, retrysafe.ErrUnreadable):
+			unread = append(unread, of.explain(err))
+		case err != nil:
 			return retrysafe.Stats{}, of.explain(err)
 		}
 		sum.Bytes += stats.Bytes
@@ -79,7 +83,7 @@ func (s *Store) Stats(ctx context.Context) (retrysafe.Stats, error) {
 		sum.Succeeded += stats.Succeeded
 		sum.Failed += stats.Failed
 	}
-	return sum, nil
+	return sum, errors.Join(unread...)
 }
 
 // Purge purges the key on its shard, during a move on both. A record that has ended in one of them alone is ended in

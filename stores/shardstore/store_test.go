@@ -260,6 +260,14 @@ func (s unread) Walk(ctx context.Context, visit func(retrysafe.Record) error) er
 	return unreadable
 }
 
+func (s unread) Stats(ctx context.Context) (stats retrysafe.Stats, err error) {
+	err = s.Walk(ctx, func(retrysafe.Record) error {
+		stats.Pending++
+		return nil
+	})
+	return stats, err
+}
+
 func (unread) leaveOut(all []retrysafe.Record, err error) ([]retrysafe.Record, error) {
 	readable := slices.DeleteFunc(all, func(r retrysafe.Record) bool { return r.Key.ID == "later" })
 	if len(readable) < len(all) {
@@ -269,7 +277,7 @@ func (unread) leaveOut(all []retrysafe.Record, err error) ([]retrysafe.Record, e
 }
 
 // A record that a shard cannot read hides none of the others, in its own shard and in another one. Seen to fail with
-// fill and with Walk returning the shard's error.
+// fill, with Walk and with Stats returning the shard's error.
 func TestListLeavesOutWhatCannotBeRead(t *testing.T) {
 	shards := memories(2, new(atomic.Int64))
 	for i := range shards {

@@ -339,7 +339,7 @@ class Kafka(Queues):
                 if message is None:
                     break
                 if not message.error():
-                    found.append((self.body(message), dict(message.headers())[queues.REASON].decode()))
+                    found.append((self.body(message), dict(message.headers() or []).get(queues.REASON, b"").decode()))
         return found
 
     # Seen to fail with seek left out: a message that is to come later does not, and the loop waits for it for ever. Also
@@ -359,6 +359,23 @@ class Kafka(Queues):
         self.consume(4 - sum(self.committed()))
         self.assertEqual((self.committed(), self.seen["crash"], self.charges("crash")), ([2, 2], 2, 1))
         self.assertEqual([self.charges(body) for body in ("one", "two", "four")], [1, 1, 1])
+
+    # A message of the largest size is too large with a reason: without one it is no dead letter, and the loop would end
+    # with it each time it is started. Seen to fail with the failure passed on.
+    def test_a_message_that_is_too_large_with_its_reason(self):
+        self.config["message.max.bytes"] = 2000
+        producer = confluent_kafka.Producer({name: self.config[name] for name in ("bootstrap.servers", "message.max.bytes")})
+        for size in range(2000, 0, -1):
+            with contextlib.suppress(confluent_kafka.KafkaException):  # it is too large
+                producer.produce(self.topic, b"x" * size)
+                break
+        self.assertEqual(producer.flush(30), 0)
+
+        def handle(op, message):
+            raise retrysafe.Failed("refused")
+
+        self.consume(1, handle=handle)
+        self.assertEqual(self.dead_letters(1), [("x" * size, "")])
 
 
 if __name__ == "__main__":

@@ -44,22 +44,31 @@ func FindIDs(t testing.TB, s retrysafe.Finder, p retrysafe.FindParams) (ids []st
 	return ids
 }
 
-// LeavesOut expects a store to list the record with this ID alone, and an error that names another one, which it cannot
-// read.
+// LeavesOut expects a store to list and to count the record with this ID alone, and an error that names another one,
+// which it cannot read.
 func LeavesOut(t testing.TB, s retrysafe.Inspector, id, name string) {
 	t.Helper()
+	fails := func(what string, err error) {
+		t.Helper()
+		if !errors.Is(err, retrysafe.ErrUnreadable) || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s = %v, want ErrUnreadable with %q", what, err, name)
+		}
+	}
 	check := func(what string, found []retrysafe.Record, err error) {
 		t.Helper()
 		if len(found) != 1 || found[0].Key.ID != id {
 			t.Errorf("%s shows %d records, want that of %q", what, len(found), id)
 		}
-		if !errors.Is(err, retrysafe.ErrUnreadable) || !strings.Contains(err.Error(), name) {
-			t.Errorf("%s = %v, want ErrUnreadable with %q", what, err, name)
-		}
+		fails(what, err)
 	}
 	ctx := context.Background()
 	found, err := s.List(ctx, retrysafe.ListParams{})
 	check("List", found, err)
+	stats, err := s.Stats(ctx)
+	if n := stats.Pending + stats.Released + stats.Succeeded + stats.Failed; n != 1 {
+		t.Errorf("Stats counts %d records, want 1", n)
+	}
+	fails("Stats", err)
 	var visited []retrysafe.Record
 	err = retrysafe.Walk(ctx, s, func(r retrysafe.Record) error {
 		visited = append(visited, r)

@@ -43,6 +43,7 @@ type counted struct {
 	InFlight  ages             // keys that an attempt works on
 	Waiting   ages             // abandoned
 	ByState   map[string]int64 // nil: they were never counted
+	Unread    string           // which keys are not counted; "": all are
 	CountedAt time.Time        // of ByState
 	Counting  bool             // that is going on
 }
@@ -158,7 +159,7 @@ func (c *counts) ask(ctx context.Context, from keys.Keys) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err == nil {
-		c.last.ByState, c.last.CountedAt = measured.Records, now
+		c.last.ByState, c.last.Unread, c.last.CountedAt = measured.Records, measured.Unreadable, now
 	}
 	c.last.Counting = false
 	c.next = now.Add(max(refreshEvery, refreshRest*now.Sub(began)))

@@ -2,6 +2,7 @@ package keys
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -34,6 +35,9 @@ type Measured struct {
 	Ages map[string]Ages `json:"ages,omitempty"`
 	// Unread is how many unfinished keys Ages leave out, because there are more than a million.
 	Unread int64 `json:"unread,omitempty"`
+	// Unreadable says which records all of this leaves out because the store cannot read them, such as those of a newer
+	// version; "": none.
+	Unreadable string `json:"unreadable,omitempty"`
 }
 
 // Ages are how long ago unfinished keys were first claimed, in seconds: half of them are no older than P50.
@@ -100,7 +104,9 @@ func (l Local) Measure(ctx context.Context, how Measure) (m Measured, err error)
 			m.Bytes = stats.Bytes
 			return m, nil
 		}
-		projected, err = l.scan(ctx, &stats, u)
+		if projected, err = l.scan(ctx, &stats, u); errors.Is(err, retrysafe.ErrUnreadable) {
+			m.Unreadable, err = err.Error(), nil
+		}
 	} else if stats, err = l.Store.Stats(ctx); err == nil {
 		projected, err = l.sample(ctx, u)
 	}

@@ -109,6 +109,9 @@ func (p *printer) store(s stored) {
 		states = append(states, fmt.Sprintf("%d %s", s.Records[state], state))
 	}
 	p.line("%d records: %s", total, strings.Join(states, ", "))
+	if s.Unreadable != "" {
+		p.line("not counted: %s", cli.Clean(s.Unreadable))
+	}
 	p.line("%s on disk or in memory", size(s.Bytes))
 	if s.Projected == nil {
 		p.line("projection: unknown until keys have ended")
