@@ -14,6 +14,7 @@ type Claim struct {
 	Answer retrysafe.Claim
 
 	held  *retrysafe.Record // the abandoned record that the claim is about to take over; nil: it is not
+	again bool              // the record that it is about to take is that of an earlier claim by this owner
 	steps int               // how many it has taken
 }
 
@@ -41,6 +42,7 @@ func (c *Claim) Acquire(r retrysafe.Record) {
 
 // Take is called before the step that takes the key, with the record that was found.
 func (c *Claim) Take(r *Record, now Instant) {
+	c.again = r.Owner == c.Params.Owner
 	if c.held = nil; r.AbandonedByAnother(c.Params.Owner, now) {
 		v := r.View(c.Params.Key, now)
 		c.held = &v
@@ -68,12 +70,13 @@ func (c *Claim) LeaveHeld(call *Call, insert, find Step) (left, more bool) {
 }
 
 // DoClaim has a worker run op, of which c is a part, and returns the answer. isFull reports whether an error says that
-// the server had no room. Of a key that was to be taken over, it is not ErrStoreFull: the key is not a new one.
+// the server had no room. That is ErrStoreFull for a new key only, which then has no record of this owner: neither if the
+// claim takes the key over, nor if an earlier claim of the same owner has made the record.
 func DoClaim[O Operation](
 	ctx context.Context, b *Batcher[O], g *Guess, op O, c *Claim, isFull func(err error) bool,
 ) (retrysafe.Claim, error) {
 	if err := b.Do(ctx, op); err != nil {
-		if isFull(err) && !c.TakesOver() && !op.Base().SentAgain { // otherwise the first copy may have made the record
+		if isFull(err) && !c.TakesOver() && !c.again && !op.Base().SentAgain { // otherwise the first copy may have made the record
 			err = fmt.Errorf("%w: %w", retrysafe.ErrStoreFull, err)
 		}
 		return retrysafe.Claim{}, fmt.Errorf("claim %s: %w", c.Params.Key, err)

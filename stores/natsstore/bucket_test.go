@@ -154,6 +154,32 @@ func TestFullBucketAfterALostAnswer(t *testing.T) {
 	}
 }
 
+// A claim that is sent again has a record: a server without any room does not say that this owner has none.
+//
+// Seen to fail with isNew not looked at for ErrStoreFull.
+func TestFullServerRefusesAClaimThatIsSentAgain(t *testing.T) {
+	t.Parallel()
+	js := connect(t, shared.Get(t).URL())
+	s := open(t, js, Options{Bucket: newBucket(t, js, BucketOptions{MaxBytes: 20_000})})
+	p := params("k")
+	if c, err := s.Claim(t.Context(), p); err != nil || c.Verdict != retrysafe.Acquired {
+		t.Fatal(c.Verdict, err)
+	}
+	for i, size := range []int{1000, 1} {
+		var err error
+		for n := 0; err == nil; n++ {
+			subject := s.recordSubject(retrysafe.Key{ID: fmt.Sprint(i, n)}.Digest())
+			_, err = js.Publish(t.Context(), subject, make([]byte, size))
+		}
+		if !errors.Is(classify(err), retrysafe.ErrStoreFull) {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.Claim(t.Context(), p); err == nil || errors.Is(err, retrysafe.ErrStoreFull) {
+		t.Errorf("Claim = %v, want an error that is not ErrStoreFull", err)
+	}
+}
+
 // Seen to fail without checkRoom, which leaves no reserve, and with a new key that is expected refused before it is read.
 func TestFullBucketServesWhatItHasAccepted(t *testing.T) {
 	t.Parallel()

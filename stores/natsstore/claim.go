@@ -2,6 +2,7 @@ package natsstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -30,9 +31,10 @@ func (s *Store) Claim(ctx context.Context, p retrysafe.ClaimParams) (c retrysafe
 
 func (s *Store) claim(ctx context.Context, d retrysafe.Digest, first *entry, p *retrysafe.ClaimParams,
 ) (c retrysafe.Claim, err error) {
+	isNew := true
 	err = s.update(ctx, d, first, func(e *entry, now storekit.Instant) (*entry, bool, error) {
 		verdict := retrysafe.Acquired
-		if e.live(now) {
+		if isNew = !e.live(now); !isNew {
 			verdict = e.Verdict(p, now)
 		}
 		if verdict != retrysafe.Acquired {
@@ -44,7 +46,7 @@ func (s *Store) claim(ctx context.Context, d retrysafe.Digest, first *entry, p *
 			}
 			return nil, false, nil
 		}
-		if !e.live(now) {
+		if isNew {
 			if err := s.checkRoom(ctx); err != nil {
 				return nil, false, err
 			}
@@ -60,6 +62,9 @@ func (s *Store) claim(ctx context.Context, d retrysafe.Digest, first *entry, p *
 		}
 		return next, false, nil
 	})
+	if !isNew && errors.Is(err, retrysafe.ErrStoreFull) { // which would say that this owner has no record
+		err = errors.New(err.Error())
+	}
 	return c, err
 }
 
