@@ -49,7 +49,7 @@ type Store interface {
 	//
 	// It returns an error that wraps ErrStoreFull if a new key would exceed the store's limits, one that wraps
 	// ErrNotReplayable if the key has a record whose content is lost, and one that wraps ErrUnreadable if it has a record
-	// that the store cannot read.
+	// that the store cannot read. ErrStoreFull also says that no earlier claim by this Owner has made a record.
 	Claim(ctx context.Context, p ClaimParams) (Claim, error)
 
 	// Extend makes the lease run for d from now, even if it has already run out. With d = 0 it ends at once, which
