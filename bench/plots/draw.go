@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"image/color"
 	"math"
+	"slices"
 	"strings"
 
 	"gonum.org/v1/plot"
@@ -168,11 +169,7 @@ func (p Plot) axes(chart *plot.Plot, all []series) {
 		chart.X.Color, chart.Y.Min = muted.value(), 0
 	} else {
 		chart.X.Scale, chart.Y.Scale = plot.LogScale{}, plot.LogScale{}
-		var ticks plot.ConstantTicks
-		for _, x := range xs(all) {
-			ticks = append(ticks, plot.Tick{Value: x, Label: p.xText(x)})
-		}
-		chart.X.Tick.Marker = ticks
+		chart.X.Tick.Marker = p.xTicks(xs(all))
 		chart.X.Min, chart.X.Max = chart.X.Min/1.3, chart.X.Max*1.3
 		chart.Y.Min, chart.Y.Max = roundDown(chart.Y.Min), roundUp(chart.Y.Max)
 		chart.Y.Tick.Marker = plot.TickerFunc(logTicks)
@@ -181,6 +178,30 @@ func (p Plot) axes(chart *plot.Plot, all []series) {
 
 // steps are the round numbers of a decade.
 func steps() []float64 { return []float64{1, 2, 5} }
+
+// xTicks returns a tick for each place on a logarithmic axis. Those that are close to another have no label; powers of ten
+// keep theirs.
+func (p Plot) xTicks(places []float64) (ticks plot.ConstantTicks) {
+	const apart = 2.5 // times as far from zero
+	var labelled []float64
+	for _, powers := range []bool{true, false} {
+		for _, x := range places {
+			isPower := math.Log10(x) == math.Trunc(math.Log10(x))
+			isClose := slices.ContainsFunc(labelled, func(y float64) bool { return max(x/y, y/x) < apart })
+			if isPower == powers && !isClose {
+				labelled = append(labelled, x)
+			}
+		}
+	}
+	for _, x := range places {
+		tick := plot.Tick{Value: x}
+		if slices.Contains(labelled, x) {
+			tick.Label = p.xText(x)
+		}
+		ticks = append(ticks, tick)
+	}
+	return ticks
+}
 
 // logTicks returns the round numbers between both ends.
 func logTicks(least, most float64) (ticks []plot.Tick) {
