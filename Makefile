@@ -89,7 +89,7 @@ soak: ## run the tests that kill and torture processes SOAK (40) times as long, 
 	for i in $$(seq $$((2 * $$(nproc)))); do sh -c 'while :; do :; done' & busy="$$busy $$!"; done; \
 	go test ./probe/cases -run 'Faultless|Pair|Burst|HalfSent|Defects|NothingIsCaught' -count $(SOAK) -timeout 24h
 
-bench: ## measure against peers and limits, side by side, into bench/results.json, RESULTS.md and docs/performance.md (half an hour, on an idle machine)
+bench: ## measure against peers and limits, side by side, into bench/results.json, RESULTS.md and docs/performance.md (an hour, on an idle machine)
 	go run ./bench -results bench/results.json
 
 compare: ## the Retry-Safety Index: what the probe finds in public software and in us, into docs/compare (about an hour)

@@ -56,7 +56,9 @@ func signals() []signal {
 		{signalNotKept, []string{ReasonNotKept}, nil, nothingElse, false, client.Answered},
 		{"key-expired", []string{ReasonKeyExpired, ReasonUnreadable}, nil, nothingElse, false, client.MayHaveRun},
 		{client.InFlight, []string{ReasonInFlight}, nil, nothingElse, true, client.MayHaveRun},
-		{"try-later", []string{ReasonStoreUnavailable, ReasonScopeUnavailable, ReasonKeyQuota}, nil, nothingElse, true, client.DidNothing},
+		{"try-later", []string{
+			ReasonStoreUnavailable, ReasonScopeUnavailable, ReasonKeyQuota,
+		}, nil, nothingElse, true, client.DidNothing},
 		{"refused", []string{
 			ReasonKeyMissing, ReasonKeyMalformed, ReasonScopeUnresolved, ReasonNotSupported,
 			ReasonNotProtobuf,

@@ -139,7 +139,7 @@ func (p Plot) xText(x float64) string {
 
 // rounded formats a number with three digits: 500, 10k, 2.5M.
 func rounded(v float64) string {
-	v, _ = strconv.ParseFloat(strconv.FormatFloat(v, 'g', 3, 64), 64) // which is a number
+	v, _ = strconv.ParseFloat(strconv.FormatFloat(v, 'g', 3, 64), 64) // what it has formatted is a number
 	switch {
 	case v >= 1e6:
 		return strconv.FormatFloat(v/1e6, 'f', -1, 64) + "M"

@@ -14,7 +14,7 @@ type Claim struct {
 	Answer retrysafe.Claim
 
 	held  *retrysafe.Record // the abandoned record that the claim is about to take over; nil: it is not
-	again bool              // the record that it is about to take is that of an earlier claim by this owner
+	own   bool              // the record that it is about to take is that of an earlier claim by this owner
 	steps int               // how many it has taken
 }
 
@@ -42,7 +42,7 @@ func (c *Claim) Acquire(r retrysafe.Record) {
 
 // Take is called before the step that takes the key, with the record that was found.
 func (c *Claim) Take(r *Record, now Instant) {
-	c.again = r.Owner == c.Params.Owner
+	c.own = r.Owner == c.Params.Owner
 	if c.held = nil; r.AbandonedByAnother(c.Params.Owner, now) {
 		v := r.View(c.Params.Key, now)
 		c.held = &v
@@ -76,7 +76,8 @@ func DoClaim[O Operation](
 	ctx context.Context, b *Batcher[O], g *Guess, op O, c *Claim, isFull func(err error) bool,
 ) (retrysafe.Claim, error) {
 	if err := b.Do(ctx, op); err != nil {
-		if isFull(err) && !c.TakesOver() && !c.again && !op.Base().SentAgain { // otherwise the first copy may have made the record
+		// If it was sent again, the first copy may have made the record.
+		if isFull(err) && !c.TakesOver() && !c.own && !op.Base().SentAgain {
 			err = fmt.Errorf("%w: %w", retrysafe.ErrStoreFull, err)
 		}
 		return retrysafe.Claim{}, fmt.Errorf("claim %s: %w", c.Params.Key, err)

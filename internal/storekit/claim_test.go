@@ -20,7 +20,7 @@ func (c *claimOp) Next() (more bool)            { return false }
 func (c *claimOp) LeaveHeld() (left, more bool) { return false, false }
 
 // A full server has made no record, unless an earlier claim of this owner has made it: then the caller is not told that it
-// holds nothing. Seen to fail with again, and with TakesOver, not looked at in DoClaim.
+// holds nothing. Seen to fail with own, and with TakesOver, not looked at in DoClaim.
 func TestClaimOfARecordOnAFullServer(t *testing.T) {
 	t.Parallel()
 	errFull := errors.New("full")

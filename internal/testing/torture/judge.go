@@ -341,14 +341,14 @@ func (k *config) text() string {
 	}
 	name = name.word("").number(k.Fence)
 	for _, r := range k.Records {
-		since := 0 // it ended
+		var since int64 // of the end of the lease, or of the attempt
 		switch {
 		case k.Now < r.End:
 			since = -1
 		case k.Now >= r.End+modelTime:
 			since = 1
 		}
-		name = name.number(int64(r.State)).number(r.Fence).number(r.FirstFence).number(int64(since))
+		name = name.number(int64(r.State)).number(r.Fence).number(r.FirstFence).number(since)
 		name = append(append(name.word(string(r.Fingerprint)), r.Owner[:]...), r.Result.Body...)
 		for _, step := range r.Steps {
 			name = name.word(step.Name)

@@ -12,7 +12,7 @@ import (
 
 // Durations has flags take the durations that the proxy's file takes: those of Go, and days.
 func Durations() kong.Option {
-	return kong.TypeMapper(reflect.TypeFor[time.Duration](), kong.MapperFunc(func(ctx *kong.DecodeContext, to reflect.Value) error {
+	decode := func(ctx *kong.DecodeContext, to reflect.Value) error {
 		text, err := ctx.Scan.PopValue("duration")
 		if err != nil {
 			return err
@@ -23,5 +23,6 @@ func Durations() kong.Option {
 		}
 		to.SetInt(int64(d))
 		return nil
-	}))
+	}
+	return kong.TypeMapper(reflect.TypeFor[time.Duration](), kong.MapperFunc(decode))
 }
