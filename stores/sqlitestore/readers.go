@@ -83,7 +83,7 @@ func configure(ctx context.Context, conn *sql.Conn, b logBounds) error {
 	for _, pragma := range []string{
 		busyTimeout,
 		"PRAGMA synchronous = FULL", // sync before every commit
-		"PRAGMA cache_size = -8192", // 8 MiB
+		"PRAGMA cache_size = -8192", // 8 MiB, for which the allocator, in powers of two, takes 16
 		fmt.Sprint("PRAGMA wal_autocheckpoint = ", b.longest),
 	} {
 		if _, err := conn.ExecContext(ctx, pragma); err != nil {
