@@ -38,10 +38,9 @@ func (d *inboxDatabase) boundariesOfServices() []string {
 // are saved, and with Aggregate left out of what is saved.
 func TestSoakInboxKills(t *testing.T) {
 	rounds := soak.Times(t, 1)
-	if rounds > 1 { // a service that starts beside others takes seconds, and a proxy that has given it up starts another one
-		defer func(a, b, c time.Duration) { timeout, lease, attemptTimeout = a, b, c }(timeout, lease, attemptTimeout)
-		timeout, lease, attemptTimeout = 5*time.Second, 6*time.Second, 8*time.Second
-	}
+	// A service that starts beside others takes seconds, and a proxy that has given it up starts another one.
+	defer func(a, b, c time.Duration) { timeout, lease, attemptTimeout = a, b, c }(timeout, lease, attemptTimeout)
+	timeout, lease, attemptTimeout = 5*time.Second, 6*time.Second, 8*time.Second
 	seed := rand.Uint64N(1 << 32)
 	if text := os.Getenv("RETRYSAFE_SEED"); text != "" {
 		var err error

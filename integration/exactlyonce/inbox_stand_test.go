@@ -80,7 +80,7 @@ func newInboxStand(t *testing.T, d *inboxDatabase, sum *inboxCounts, seed uint64
 	config := fmt.Sprintf("upstream: http://127.0.0.1:1\nstore: %s\nscope: none\nlisten: 127.0.0.1:0\nlog: json\nroutes:\n", d.store)
 	for _, l := range d.languages {
 		config += fmt.Sprintf("  %s: {upstream: %s, %stimeout: %v, lease: %v, accept: inbox, wait: 1s, "+
-			"deliver: {order: /aggregate, first_delay: 500ms, max_delay: 3s, attempts: 1000}}\n",
+			"deliver: {order: /aggregate, first_delay: 500ms, max_delay: 20s, attempts: 1000}}\n",
 			topic(l), l.start(s.stand, environment...), complete, timeout, lease)
 	}
 	s.proxies = []*proxy{startProxy(s.stand, config)}

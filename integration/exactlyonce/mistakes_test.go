@@ -31,13 +31,14 @@ func TestMistakesChargeNothingTwice(t *testing.T) {
 			all = append(all, l)
 		}
 	}
-	s := newStand(t, &counts{}, behindProxy, all...)
+	s := newStand(t, &counts{}, alone, all...)
 	for _, v := range s.services {
+		p := newProxy(s, v.direct)
 		o := s.begin(v, "", "")
 		var charged int
 		var answers []answer
 		for late := time.Now().Add(patience); len(answers) < 3; {
-			a, _, err := attempt(t.Context(), o.order, attemptTimeout, v.proxies[0].address(), "")
+			a, _, err := attempt(t.Context(), o.order, attemptTimeout, p.address(), "")
 			if err == nil && a.code != http.StatusServiceUnavailable { // on a busy machine, a process may start too late
 				answers = append(answers, a)
 			} else if time.Now().After(late) {
@@ -56,5 +57,6 @@ func TestMistakesChargeNothingTwice(t *testing.T) {
 				break
 			}
 		}
+		p.kill()
 	}
 }
