@@ -646,3 +646,25 @@ func main() {}
 		t.Errorf("the program requires %d modules, want 1:\n%s", n, mod)
 	}
 }
+
+// The command is released with the versions that its tests have run with: its go.mod chooses what go.work chooses. Seen to
+// fail with an older github.com/dustin/go-humanize in cmd/retrysafe/go.mod.
+func TestCommandIsReleasedAsTested(t *testing.T) {
+	modules := func(work string) []string {
+		list := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{.Path}} {{.Version}}{{end}}")
+		list.Dir, list.Env = "cmd/retrysafe", append(os.Environ(), work)
+		out, err := list.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Fields(strings.ReplaceAll(string(out), " ", "@"))
+		slices.Sort(lines)
+		return slices.Compact(lines)
+	}
+	tested := modules("GOWORK=")
+	for _, m := range modules("GOWORK=off") {
+		if !strings.HasPrefix(m, module) && !slices.Contains(tested, m) {
+			t.Errorf("%s is not the version that tests run with: set that of go.work in cmd/retrysafe/go.mod", m)
+		}
+	}
+}
