@@ -75,7 +75,7 @@ mount -t tmpfs tmpfs "$0"
 mkdir "$0/upper" "$0/work" "$0/root"
 mount -t overlay overlay -o "lowerdir=/,upperdir=$0/upper,workdir=$0/work" "$0/root"
 mount -t proc proc "$0/root/proc"
-mount --bind /dev "$0/root/dev"
+mount --rbind /dev "$0/root/dev"
 exec chroot "$0/root" /bin/sh -euc "$@"`
 	// With its own network, so that the ports of the packaged configuration are free, and its own processes, which end
 	// with the script.
