@@ -27,7 +27,14 @@ func lockFile(path string) (io.Closer, error) {
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	return f, nil
+	return lock{f}, nil
+}
+
+type lock struct{ *os.File }
+
+// Close unlocks first: a process that is being started has a copy of the file until it runs its own program.
+func (l lock) Close() error {
+	return errors.Join(syscall.Flock(int(l.Fd()), syscall.LOCK_UN), l.File.Close())
 }
 
 // ignoreUnsupported: some file systems cannot sync a folder.
