@@ -33,7 +33,7 @@ func TestMistakesChargeNothingTwice(t *testing.T) {
 	}
 	s := newStand(t, &counts{}, alone, all...)
 	for _, v := range s.services {
-		p := newProxy(s, v.direct)
+		p := newProxy(s, v.direct) // one at a time
 		o := s.begin(v, "", "")
 		var charged int
 		var answers []answer

@@ -38,7 +38,7 @@ func TestHostileClients(t *testing.T) {
 		}
 	}()
 	before := memoryOf(t, p, "VmRSS")
-	// SQLite's allocator keeps what it frees, as much as was in use at a time, and its four readers fill their caches.
+	// SQLite's allocator keeps what it frees, as much as was in use at a time, and each connection fills its cache.
 	const kept = 200 << 20
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
