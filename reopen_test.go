@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
@@ -213,6 +214,7 @@ func TestReopenWhileAnAttemptSavesAgain(t *testing.T) {
 		})
 		go func() { _, _ = k.guard.Do(k.ctx, pay(), k.answer("paid")) }()
 		<-saved
+		synctest.Wait() // until the store has it
 		k.reopen()
 		isDown.Store(false)
 		time.Sleep(time.Hour) // the background saves again

@@ -101,17 +101,17 @@ func (l *listener) run() {
 }
 
 // setConnected notes whether notifications arrive now. All watches are woken, because some notifications may have
-// been lost.
+// been lost. It is one step for listens, so that a watch which begins after it is not woken by it.
 func (l *listener) setConnected(now bool) {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.connected = now
+	l.watches.WakeAll()
 	select {
 	case <-l.tried:
 	default:
 		close(l.tried)
 	}
-	l.mu.Unlock()
-	l.watches.WakeAll()
 }
 
 // listen returns when the connection is lost, or when no notification arrives through it. What comes before the first

@@ -97,6 +97,10 @@ func TestListenerDies(t *testing.T) {
 		var again func()
 		if _, again, err = s.Watch(ctx, lease.Key); err == nil {
 			again()
+			select {
+			case <-changed: // by the connection that was made again
+			default:
+			}
 		}
 	}
 	waitThrough(t, s, s) // by polling
