@@ -13,6 +13,7 @@ import (
 func TestAnswersOfALostTransactionAreForgotten(t *testing.T) {
 	t.Parallel()
 	s := openOneWorker(t)
+	waitLong(t, s)
 	blocked := acquire(t, s, "blocked")
 	var calls []func() (retrysafe.Claim, error)
 	for i := range 400 { // so many that the server sends the first answers before the last are there
