@@ -22,7 +22,8 @@ const (
 	// settled is how old a record is, in microseconds, when a sweep puts it into a block: by then claims of that time have
 	// written their row, or failed, and most have succeeded.
 	settled = 60_000_000
-	// indexTime bounds what a sweep spends on that, and indexPause is how long a process then leaves it.
+	// indexTime bounds what a sweep spends on that, but for one part of each kind: a server may take as long for every
+	// statement. indexPause is how long a process then leaves it.
 	indexTime  = 2 * time.Second
 	indexPause = 20 * time.Second
 	// clockBack is for how many microseconds before the present records are looked at again if the clock was set back.
@@ -77,12 +78,12 @@ func (s *Store) indexRecords(ctx context.Context, c *conn) error {
 		return err
 	}
 	inTime := func() bool { return time.Since(began) < indexTime }
-	for more := true; more && inTime(); {
+	for more := true; more; more = more && inTime() {
 		if more, err = s.addToBlock(ctx, c, &p, blockSize); err != nil {
 			return err
 		}
 	}
-	for last, more := int64(0), true; more && inTime(); {
+	for last, more := int64(0), true; more; more = more && inTime() {
 		if last, more, err = s.indexEnded(ctx, c, last); err != nil {
 			return err
 		}
@@ -91,10 +92,12 @@ func (s *Store) indexRecords(ctx context.Context, c *conn) error {
 		return err
 	}
 	// The oldest blocks are those whose records go, all but the first block itself.
-	for dropped := reviewed - 1; dropped == reviewed-1 && inTime(); {
-		if dropped, _, err = s.review(ctx, c, 0, p.indexed); err != nil {
+	for more := true; more; {
+		dropped, _, err := s.review(ctx, c, 0, p.indexed)
+		if err != nil {
 			return err
 		}
+		more = dropped == reviewed-1 && inTime()
 	}
 	if _, p.review, err = s.review(ctx, c, p.review, p.indexed); err != nil {
 		return err

@@ -390,22 +390,22 @@ func TestProceduresClaimAnew(t *testing.T) {
 		s.claim("k", options)
 		return findIDs(t, s.owner, retrysafe.FindParams{Tag: tag})
 	}
-	const short = `{"lease_for": 1, "keep": 1, "take_over": true`
+	const short = `{"lease_for": 1, "keep": 3600, "take_over": true`
 	if got := tagged("order=1", short+`, "tags": {"order": "1"}}`); len(got) != 1 {
 		t.Errorf("found %q", got)
 	}
-	age(t, s.owner, 1500*time.Millisecond) // the lease has ended, and the key is taken
-	if got := tagged("order=1", `{"lease_for": 1, "keep": 1, "take_over": true, "tags": {"order": "2"}}`); len(got) != 1 {
+	age(t, s.owner, time.Minute) // the lease has ended, and the key is taken
+	if got := tagged("order=1", short+`, "tags": {"order": "2"}}`); len(got) != 1 {
 		t.Errorf("after a take-over: found %q", got)
 	}
 	if got := findIDs(t, s.owner, retrysafe.FindParams{Tag: "order=2"}); len(got) != 0 {
 		t.Errorf("after a take-over: found %q under the tag of the second claim", got)
 	}
-	age(t, s.owner, time.Hour)
+	age(t, s.owner, 2*time.Hour)
 	if got := tagged("order=3", short+`, "tags": {"order": "3"}}`); len(got) != 1 {
 		t.Errorf("of the new record: found %q", got)
 	}
-	age(t, s.owner, time.Hour)
+	age(t, s.owner, 2*time.Hour)
 	if got := tagged("order=3", short+"}"); len(got) != 0 {
 		t.Errorf("found %q under the tag of an earlier record", got)
 	}

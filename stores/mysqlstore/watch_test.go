@@ -46,7 +46,7 @@ func TestPollerAsksTwiceASecond(t *testing.T) {
 		stops = append(stops, stop)
 	}
 	asked := func() int64 { return status(t, s.db, "Com_select") }
-	before, began := asked(), time.Now()
+	began, before := time.Now(), asked()
 	eventually(t, "five looks", func() bool { return asked() >= before+5 })
 	// After a look that comes late the next one comes sooner: five are not always four times pollEvery apart.
 	if took := time.Since(began); took < 3*pollEvery {

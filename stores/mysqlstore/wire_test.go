@@ -86,21 +86,24 @@ func TestSwallowedEnd(t *testing.T) {
 	execute(t, s, "CREATE TABLE charges (id INT) ENGINE = InnoDB")
 	failed := errors.New("the work has failed")
 	for _, end := range []string{"COMMIT", "ROLLBACK"} {
-		db := openPool(t, swallowing(t, dsn, end))
-		testkit.Returns(t, func() {
-			_ = testkit.Guarded(t, s, retrysafe.Key{ID: end}, func(ctx context.Context, _ *retrysafe.Attempt) error {
-				err := s.InTx(ctx, db, func(ctx context.Context, tx *sql.Tx) error {
-					_, err := tx.ExecContext(ctx, "INSERT INTO charges (id) VALUES (1)")
-					if err == nil && end == "ROLLBACK" {
-						err = failed
+		t.Run(end, func(t *testing.T) {
+			t.Parallel()
+			db := openPool(t, swallowing(t, dsn, end))
+			testkit.Returns(t, func() {
+				_ = testkit.Guarded(t, s, retrysafe.Key{ID: end}, func(ctx context.Context, _ *retrysafe.Attempt) error {
+					err := s.InTx(ctx, db, func(ctx context.Context, tx *sql.Tx) error {
+						_, err := tx.ExecContext(ctx, "INSERT INTO charges (id) VALUES (1)")
+						if err == nil && end == "ROLLBACK" {
+							err = failed
+						}
+						return err
+					})
+					unknown := err != nil && strings.Contains(err.Error(), "then asking what has become of it")
+					if end == "COMMIT" && !unknown || end == "ROLLBACK" && !errors.Is(err, failed) {
+						t.Errorf("InTx = %v", err)
 					}
 					return err
 				})
-				unknown := err != nil && strings.Contains(err.Error(), "then asking what has become of it")
-				if end == "COMMIT" && !unknown || end == "ROLLBACK" && !errors.Is(err, failed) {
-					t.Errorf("%s: InTx = %v", end, err)
-				}
-				return err
 			})
 		})
 	}

@@ -39,7 +39,7 @@ func TestAsyncClaims(t *testing.T) {
 	for name, test := range map[string]func(*testing.T, *servers.Postgres, *Store){
 		"are lost": asyncClaimsAreLost, "beside others": asyncClaimsBesideOthers,
 	} {
-		t.Run(name, func(t *testing.T) { test(t, pg, openAt(t, pg.Database(t), Options{Connections: 1})) })
+		t.Run(name, func(t *testing.T) { test(t, pg, openOneWorkerAt(t, pg.Database(t))) })
 	}
 }
 

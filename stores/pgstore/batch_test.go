@@ -15,7 +15,12 @@ import (
 // openOneWorker returns a store that makes one batch at a time, however long that takes.
 func openOneWorker(t testing.TB) *Store {
 	t.Helper()
-	s := openAt(t, shared.Get(t).Database(t), Options{Connections: 1})
+	return openOneWorkerAt(t, shared.Get(t).Database(t))
+}
+
+func openOneWorkerAt(t testing.TB, url string) *Store {
+	t.Helper()
+	s := openAt(t, url, Options{Connections: 1})
 	s.batcher.Workers.Limit = 1
 	return s
 }

@@ -1,6 +1,7 @@
 package pgstore
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -17,7 +18,7 @@ import (
 func TestBatchesOfTheSameKeys(t *testing.T) {
 	t.Parallel()
 	url := shared.Get(t).Database(t)
-	stores := []*Store{openAt(t, url, Options{Connections: 1}), openAt(t, url, Options{Connections: 1})}
+	stores := []*Store{openOneWorkerAt(t, url), openOneWorkerAt(t, url)}
 	for round := range 5 {
 		var outcomes []chan outcome
 		var releases []func()
@@ -52,10 +53,15 @@ func TestBatchesOfTheSameKeys(t *testing.T) {
 func TestDeadlockIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	ctx, url := context.Background(), shared.Get(t).Database(t)
-	s := openAt(t, url+"&options=-c%20deadlock_timeout%3D500ms", Options{Connections: 1})
-	first, second := acquire(t, s, "first"), acquire(t, s, "second")
-	outcomes, release := behind(t, s, doing(func() error { return complete(s, first) }), claiming(s, params("second")))
-	patient := openPool(t, url+"&options=-c%20deadlock_timeout%3D20s") // so that the other one is given up
+	s := openOneWorkerAt(t, url+"&options=-c%20deadlock_timeout%3D1ms")
+	waitLong(t, s)
+	first, last, second := acquire(t, s, "first"), acquire(t, s, "last"), acquire(t, s, "second")
+	if d, e := first.Key.Digest(), last.Key.Digest(); bytes.Compare(d[:], e[:]) > 0 {
+		first, last = last, first
+	}
+	outcomes, release := behind(t, s, doing(func() error { return complete(s, first) }),
+		doing(func() error { return complete(s, last) }), claiming(s, params("second")))
+	patient := openPool(t, url+"&options=-c%20deadlock_timeout%3D600s") // so that the other one is given up
 	err := pgx.BeginFunc(ctx, patient, func(tx pgx.Tx) error {
 		lock := func(k retrysafe.Key) error {
 			d := k.Digest()
@@ -65,17 +71,25 @@ func TestDeadlockIsTriedAgain(t *testing.T) {
 		if err := lock(second.Key); err != nil {
 			return err
 		}
+		// A deadlock is looked for once in each wait: the batch has to come last.
+		unlock := lockRow(t, s, last.Key)
 		release()
-		eventually(t, "the batch waits for the second key", func() bool { return lockWaits(t, s) == 1 })
-		return lock(first.Key)
+		eventually(t, "the batch has the first key, and waits for the last", func() bool { return lockWaits(t, s) == 1 })
+		locked := make(chan error, 1)
+		go func() { locked <- lock(first.Key) }()
+		eventually(t, "the transaction waits for the batch", func() bool { return lockWaits(t, s) == 2 })
+		unlock()
+		return <-locked
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := <-outcomes[0]; got.err != nil {
-		t.Errorf("the completion = %v", got.err)
+	for _, o := range outcomes[:2] {
+		if got := <-o; got.err != nil {
+			t.Errorf("a completion = %v", got.err)
+		}
 	}
-	if got := <-outcomes[1]; got.err != nil || got.claim.Verdict != retrysafe.InFlight {
+	if got := <-outcomes[2]; got.err != nil || got.claim.Verdict != retrysafe.InFlight {
 		t.Errorf("the claim = %v, %v", got.claim.Verdict, got.err)
 	}
 	patient.Close()
@@ -90,6 +104,7 @@ func TestDefaultThatBecameStrict(t *testing.T) {
 	t.Parallel()
 	s := openAt(t, shared.Get(t).Database(t)+strict, Options{})
 	s.strict = false
+	waitLong(t, s)
 	unlock := lockRow(t, s, acquire(t, s, "k").Key)
 	answer := make(chan outcome, 1)
 	go func() {
@@ -113,12 +128,13 @@ func deadlocks(t *testing.T, stores ...*Store) int {
 // Seen to fail with runAlone left out of run.
 func TestLimitsOfTheRole(t *testing.T) {
 	t.Parallel()
-	for _, limit := range []string{"lock_timeout", "statement_timeout"} {
+	// A busy server takes long for the other statements too, and waits for no lock meanwhile.
+	for limit, milliseconds := range map[string]string{"lock_timeout": "1000", "statement_timeout": "5000"} {
 		t.Run(limit, func(t *testing.T) {
 			t.Parallel()
 			url := shared.Get(t).Database(t)
 			patient := openAt(t, url, Options{})
-			s := openOn(t, openPool(t, url+"&"+limit+"=1000"), Options{Connections: 1})
+			s := openOn(t, openPool(t, url+"&"+limit+"="+milliseconds), Options{Connections: 1})
 			locked, others := acquire(t, s, "locked"), make([]retrysafe.Lease, 5)
 			calls := []func() (retrysafe.Claim, error){doing(func() error { return complete(s, locked) })}
 			for i := range others {

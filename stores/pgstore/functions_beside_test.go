@@ -16,6 +16,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/httpsafe"
+	"github.com/retrysafe/retrysafe/stores/internal/testkit"
 )
 
 // A service that stands still between complete and COMMIT holds up no other key, and not the functions: they say that
@@ -30,7 +31,7 @@ func TestOpenCompletionHoldsUpItsKeyOnly(t *testing.T) {
 			t.Parallel()
 			direct, _ := setting{isolation: isolation}.place(t)
 			s := openOn(t, openPool(t, direct), Options{Connections: 1})
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 			defer cancel()
 			p := params("held")
 			p.TakeOver = true

@@ -212,11 +212,7 @@ func TestUsualAnswersNotifyThoseWhoWait(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
 	quiet, watched := acquire(t, s, "quiet"), acquire(t, s, "watched")
-	changed, stop, err := s.Watch(t.Context(), watched.Key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stop()
+	changed := watch(t, s, watched.Key)
 	listener, err := pgx.Connect(t.Context(), s.pool.Config().ConnString())
 	if err != nil {
 		t.Fatal(err)

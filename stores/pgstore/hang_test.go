@@ -69,17 +69,20 @@ func TestSweepThatIsNotAnswered(t *testing.T) {
 func TestRollbackThatIsNotAnswered(t *testing.T) {
 	t.Parallel()
 	at := shared.Get(t).Database(t)
-	openAt(t, at, Options{})
-	for _, withSQL := range []bool{false, true} {
-		through, let := hanging(t, at, "rollback\x00")
-		b, failed := newBusiness(t, openOn(t, openPool(t, through), Options{}), withSQL), errors.New("the work has failed")
-		returns(t, let, func() {
-			err := b.guarded(t, func(ctx context.Context, _ *retrysafe.Attempt) error {
-				return retrysafe.Retryable(b.inTx(ctx, func(context.Context, func() error) error { return failed }))
+	newBusiness(t, openAt(t, at, Options{}), false)
+	for name, withSQL := range map[string]bool{"pgx": false, "sql": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			through, let := hanging(t, at, "rollback\x00")
+			b, failed := newBusiness(t, openOn(t, openPool(t, through), Options{}), withSQL), errors.New("the work has failed")
+			returns(t, let, func() {
+				err := b.guardedAt(t, name, func(ctx context.Context, _ *retrysafe.Attempt) error {
+					return retrysafe.Retryable(b.inTx(ctx, func(context.Context, func() error) error { return failed }))
+				})
+				if !errors.Is(err, failed) {
+					t.Errorf("got %v, want what the work returned", err)
+				}
 			})
-			if !errors.Is(err, failed) {
-				t.Errorf("with database/sql: %v; got %v, want what the work returned", withSQL, err)
-			}
 		})
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/testing/torture"
 )
 
 // value reads one value from a store's database.
@@ -63,6 +64,17 @@ func holdUp(t testing.TB, s *Store) (release func()) {
 		if err := <-extended; err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// waitLong has batches and claims of a store wait for a locked row for longer than a test takes, and not for a second:
+// what a test does meanwhile may take its time on a busy machine.
+func waitLong(t testing.TB, s *Store) {
+	t.Helper()
+	long := append(instead(&s.sql.steps[stepInsert], "'lock_timeout', '1000'", "'lock_timeout', '100000'"),
+		torture.Change{Text: &s.sql.plannerSettings, Old: "$1::text", Instead: "$1::text || '00'"})
+	if err := long.Apply(); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -1,7 +1,9 @@
 package pgstore
 
 import (
+	"context"
 	"testing"
+	"time"
 
 	"github.com/retrysafe/retrysafe"
 )
@@ -11,9 +13,13 @@ import (
 func TestLockedRowHoldsUpNobodyInItsBatch(t *testing.T) {
 	t.Parallel()
 	s := openOneWorker(t)
-	unlock := lockRow(t, s, acquire(t, s, "locked").Key)
+	lease := acquire(t, s, "locked")
+	unlock := lockRow(t, s, lease.Key)
 	outcomes, release := behind(t, s, claiming(s, params("a")), claiming(s, params("locked")),
 		claiming(s, params("b")), claiming(s, params("c")))
+	extended := make(chan error, 1)
+	go func() { extended <- s.Extend(context.Background(), lease, time.Minute) }()
+	eventually(t, "the last call waits for the worker", func() bool { return queued(s) == len(outcomes)+1 })
 	release()
 	for _, i := range []int{0, 2, 3} {
 		if o := <-outcomes[i]; o.err != nil || o.claim.Verdict != retrysafe.Acquired {
@@ -21,11 +27,14 @@ func TestLockedRowHoldsUpNobodyInItsBatch(t *testing.T) {
 		}
 	}
 	select {
-	case o := <-outcomes[1]:
-		t.Fatalf("claim of the locked key = %v, %v, while it is locked", o.claim.Verdict, o.err)
+	case err := <-extended: // the claim may have its answer: that it is in flight
+		t.Fatalf("Extend = %v, while the row is locked", err)
 	default:
 	}
 	unlock()
+	if err := <-extended; err != nil {
+		t.Errorf("Extend = %v", err)
+	}
 	if o := <-outcomes[1]; o.err != nil || o.claim.Verdict != retrysafe.InFlight {
 		t.Errorf("claim of the locked key = %v, %v; want it in flight", o.claim.Verdict, o.err)
 	}

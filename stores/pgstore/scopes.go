@@ -18,17 +18,18 @@ const (
 // their records again later, some of them in each pass, so that what no record has any more is dropped.
 func (s *Store) indexScopes(ctx context.Context) error {
 	began := time.Now()
-	for looked := statePiece; looked >= statePiece && time.Since(began) < stateTime; {
+	var looked int
+	for more := true; more; more = looked >= statePiece && time.Since(began) < stateTime {
 		if err := s.statesPiece(ctx, s.sql.indexScopes, []any{statePiece, blockSize}, &looked); err != nil {
 			return err
 		}
 	}
 	// The oldest blocks are those whose records go, all but the first block itself.
-	for dropped := reviewed - 1; dropped == reviewed-1 && time.Since(began) < stateTime; {
+	var dropped int
+	for more := true; more; more = dropped == reviewed-1 && time.Since(began) < stateTime {
 		if err := s.statesPiece(ctx, s.sql.reviewBlocks, []any{reviewed, false}, &dropped); err != nil {
 			return err
 		}
 	}
-	var dropped int
 	return s.statesPiece(ctx, s.sql.reviewBlocks, []any{reviewed, true}, &dropped)
 }

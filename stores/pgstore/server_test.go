@@ -1,8 +1,11 @@
 package pgstore
 
 import (
+	"context"
 	"net/url"
 	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/testing/servers"
@@ -53,7 +56,18 @@ func placeAt(t *testing.T, database string) storetest.Place {
 		Open: func(t *testing.T, address string) retrysafe.Store {
 			at := *u
 			at.Host = address
-			return openOn(t, openPool(t, at.String()), Options{})
+			config, err := pgxpool.ParseConfig(at.String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			// The first answer on a connection is that to a call, however long the connection was idle.
+			config.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false }
+			pool, err := pgxpool.NewWithConfig(context.Background(), config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(pool.Close)
+			return openOn(t, pool, Options{})
 		},
 		Lock: func(t *testing.T, k retrysafe.Key) (unlock func()) { return lockRow(t, owner, k) },
 		Waiting: func(t *testing.T) []string {

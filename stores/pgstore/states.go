@@ -13,8 +13,9 @@ import (
 const (
 	// statePiece is how many records are looked at in one transaction to index their states.
 	statePiece = 5000
-	// stateTime bounds what a sweep spends on that, and statePause is how long a process then leaves it. Records that are
-	// looked at while their work goes on cost another look.
+	// stateTime bounds what a sweep spends on that, but for one piece of each kind: a server may take as long for every
+	// statement. statePause is how long a process then leaves it. Records that are looked at while their work goes on cost
+	// another look.
 	stateTime  = 2 * time.Second
 	statePause = 20 * time.Second
 )
@@ -33,17 +34,18 @@ func (s *Store) indexStates(ctx context.Context) error {
 	if err := s.noteWriters(ctx); err != nil {
 		return err
 	}
-	for looked := statePiece; looked >= statePiece && time.Since(began) < stateTime; {
+	var looked int
+	for more := true; more; more = looked >= statePiece && time.Since(began) < stateTime {
 		if err := s.statesPiece(ctx, s.sql.indexStates, []any{statePiece, false}, &looked); err != nil {
 			return err
 		}
 	}
-	for looked, last := statePiece, int64(0); looked >= statePiece && time.Since(began) < stateTime; {
+	last := int64(0)
+	for more := true; more; more = looked >= statePiece && time.Since(began) < stateTime {
 		if err := s.statesPiece(ctx, s.sql.indexEnded, []any{statePiece, last}, &looked, &last); err != nil {
 			return err
 		}
 	}
-	var looked int
 	if err := s.statesPiece(ctx, s.sql.indexStates, []any{statePiece, true}, &looked); err != nil {
 		return err
 	}

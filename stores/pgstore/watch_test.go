@@ -13,14 +13,31 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/stores/internal/testkit"
 )
+
+// watch watches a key until the test ends. On a busy machine the first connection that is to listen may be given up.
+func watch(t *testing.T, s *Store, k retrysafe.Key) (changed <-chan struct{}) {
+	t.Helper()
+	eventually(t, "notifications arrive", func() bool {
+		c, stop, err := s.Watch(t.Context(), k)
+		if err == nil {
+			t.Cleanup(stop)
+			changed = c
+		} else if !errors.Is(err, errDisconnected) {
+			t.Fatal(err)
+		}
+		return err == nil
+	})
+	return changed
+}
 
 // woken waits for a value.
 func woken(t *testing.T, changed <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-changed:
-	case <-time.After(20 * time.Second):
+	case <-time.After(testkit.Patience):
 		t.Fatal("the watcher is not woken")
 	}
 }
@@ -40,11 +57,7 @@ func TestNotifiesOnlyThoseWhoWait(t *testing.T) {
 		t.Fatal(err)
 	}
 	quiet, released, watched := acquire(t, s, "quiet"), acquire(t, s, "released"), acquire(t, s, "watched")
-	_, stop, err := s.Watch(ctx, watched.Key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stop()
+	watch(t, s, watched.Key)
 	if err := errors.Join(complete(s, quiet), s.Release(ctx, released), complete(s, watched)); err != nil {
 		t.Fatal(err)
 	}
@@ -70,9 +83,9 @@ const listening = `FROM pg_stat_activity WHERE datname = current_database() AND 
 // disconnect ends the connection that listens.
 func disconnect(t *testing.T, s *Store) {
 	t.Helper()
-	if n := value[int](t, s, `SELECT count(pg_terminate_backend(pid)) `+listening); n != 1 {
-		t.Fatalf("%d connections listen, want 1", n)
-	}
+	eventually(t, "one connection listens", func() bool {
+		return value[int](t, s, `SELECT count(pg_terminate_backend(pid)) `+listening) == 1
+	})
 }
 
 // Seen to fail with WakeAll taken out of setConnected, and with the loop taken out of run.
@@ -80,17 +93,12 @@ func TestListenerDies(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
 	ctx, lease := context.Background(), acquire(t, s, "k")
-	changed, stop, err := s.Watch(ctx, lease.Key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stop()
+	changed, err := watch(t, s, lease.Key), error(nil)
 	for began := (time.Time{}); !errors.Is(err, errDisconnected); {
 		if err != nil || !began.IsZero() && time.Since(began) < reconnectPause {
 			t.Fatalf("Watch without a connection = %v, want an error that says to poll", err)
 		}
 		// On a busy machine the connection may be made again before Watch is called. Then it is broken once more.
-		eventually(t, "a connection listens", func() bool { return value[int](t, s, `SELECT count(*) `+listening) == 1 })
 		began = time.Now()
 		disconnect(t, s)
 		woken(t, changed) // something may have been missed
@@ -159,7 +167,7 @@ func answering(f func() error) retrysafe.Work {
 }
 
 func newWaiter(s retrysafe.Store) *retrysafe.Guard {
-	return retrysafe.New(s, retrysafe.Options{Policy: retrysafe.Policy{OnInFlight: retrysafe.Wait(30 * time.Second)}})
+	return retrysafe.New(s, retrysafe.Options{Policy: retrysafe.Policy{OnInFlight: retrysafe.Wait(testkit.Patience)}})
 }
 
 // counting counts the claims of a store that have been answered.

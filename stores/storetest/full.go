@@ -65,10 +65,8 @@ var fullRules = []fullRule{
 			k.replays("done", "answer")
 			k.find(retrysafe.InFlight, "running")
 			k.find(retrysafe.Abandoned, "abandoned")
-			if w, ok := k.store.(retrysafe.Watcher); ok {
-				_, stop, err := w.Watch(k.ctx, params("running").Key)
-				k.must("Watch", err)
-				stop()
+			if _, ok := k.store.(retrysafe.Watcher); ok {
+				k.watch("running")
 			}
 			if p, ok := k.store.(retrysafe.Purger); ok {
 				k.must("Purge", p.Purge(k.ctx, done.Key.Digest(), done.Fence, step(retrysafe.AuditStepPrefix+"1", "")))

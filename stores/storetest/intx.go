@@ -185,12 +185,7 @@ func (k *txKit) watch(id string) <-chan struct{} {
 		changed <- struct{}{}
 		return changed
 	}
-	changed, stop, err := w.Watch(k.Context(), keyOf(id))
-	if err != nil {
-		k.Fatal(err)
-	}
-	k.Cleanup(stop)
-	return changed
+	return watch(k.Context(), k.T, w, keyOf(id))
 }
 
 // inspect returns the body and the names of the steps of a key's only record, if the store is an Inspector.

@@ -30,7 +30,7 @@ func endRules() []txRule {
 				k.rows(1)
 				select {
 				case <-changed:
-				case <-time.After(slack):
+				case <-time.After(wakeTime):
 					k.Error("the caller of Watch was not woken")
 				}
 				if body, _, ok := k.inspect("k"); ok && body != `"answer"` {

@@ -2,18 +2,35 @@ package storetest
 
 import (
 	"context"
+	"testing"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
 )
 
+// wakeTime is how long a rule waits for a value. The tests of the rules shorten it.
+var wakeTime = patience
+
 // watch returns the channel of a watch that ends with the test.
 func (k *kit) watch(id string) <-chan struct{} {
 	k.Helper()
-	changed, stop, err := k.store.(retrysafe.Watcher).Watch(k.ctx, params(id).Key)
-	k.must("Watch", err)
-	k.Cleanup(stop)
-	return changed
+	return watch(k.ctx, k.T, k.store.(retrysafe.Watcher), params(id).Key)
+}
+
+// watch begins a watch. A Store that does not hear of others yet, as on a busy machine, says so: its callers poll
+// meanwhile, and watch again.
+func watch(ctx context.Context, t *testing.T, w retrysafe.Watcher, key retrysafe.Key) <-chan struct{} {
+	t.Helper()
+	for end := time.Now().Add(patience); ; time.Sleep(2 * time.Millisecond) {
+		changed, stop, err := w.Watch(ctx, key)
+		if err == nil {
+			t.Cleanup(stop)
+			return changed
+		}
+		if time.Now().After(end) {
+			t.Fatalf("Watch: %v", err)
+		}
+	}
 }
 
 // wakes expects a value soon.
@@ -21,7 +38,7 @@ func (k *kit) wakes(changed <-chan struct{}) {
 	k.Helper()
 	select {
 	case <-changed:
-	case <-time.After(slack):
+	case <-time.After(wakeTime):
 		k.Error("Watch: no value came")
 	}
 }

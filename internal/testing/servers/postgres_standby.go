@@ -25,6 +25,9 @@ func (p *Postgres) StartStandby(t testing.TB, synchronous bool) *Postgres {
 		t.Cleanup(func() { check(t, p.waitNoMoreFor(s)) })
 		check(t, p.waitFor(append(slices.Clone(p.standbys), s)))
 		check(t, s.waitUntilStreaming("sync"))
+		// Commits wait once the checkpointer says so, which reads its settings before it makes a checkpoint.
+		_, err := p.psql(p.URL("postgres"), "CHECKPOINT")
+		check(t, err)
 	}
 	return s
 }
