@@ -373,7 +373,6 @@ func (w *firstByte) Write(p []byte) (int, error) { return len(p), nil }
 // Seen to fail with the memory handed back whether or not the result was saved.
 func TestSavingGoesOnFromOwnMemory(t *testing.T) {
 	k := newKit(t)
-	k.policy.HoldUnsaved = -1
 	k.handler = func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Header.Get("Idempotency-Key")) }
 	k.store.fail(nil, errDown)
 	k.post("slow").want(200).wantState("executed; stored=?0")
