@@ -168,7 +168,9 @@ func TestErrorWithoutAMark(t *testing.T) {
 		}, retrysafe.WorkUnknown, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			bubble(t, retrysafe.Policy{OnAbandoned: c.policy, Timeout: time.Minute}, func(k *kit) {
+			// It ends between two heartbeats: one of that moment would keep the key for a moment more.
+			policy := retrysafe.Policy{OnAbandoned: c.policy, Timeout: 55 * time.Second, Lease: 30 * time.Second}
+			bubble(t, policy, func(k *kit) {
 				_, err := k.guard.Do(k.ctx, pay(), func(ctx context.Context, a *retrysafe.Attempt) (retrysafe.Result, error) {
 					k.ran.Add(1)
 					if c.fail == nil {

@@ -181,24 +181,26 @@ func (s slowSweeper) Sweep(ctx context.Context, _ int) (int, error) {
 //
 // Seen to fail with sweepTimeout taken out of Sweep, and with Observer taken out of NewObservation.
 func TestObserveSweeps(t *testing.T) {
-	s := slowSweeper{memstore.New(memstore.Options{}), make(chan time.Duration, 1)}
-	told := make(chan retrysafe.Event, 1)
-	k := &observedKit{T: t, guard: retrysafe.New(s, retrysafe.Options{})}
-	k.seen = httpsafe.NewObservation(k.guard, httpsafe.ObservationOptions{
-		StoreTimeout: time.Second,
-		Observer:     retrysafe.ObserverFunc(func(_ context.Context, e retrysafe.Event) { told <- e }),
-	})
-	k.handle(httpsafe.Options{}, httpsafe.ScopeNone(), answerAsAsked)
-	k.post("a")
-	if left := <-s.left; left < 2*time.Second {
-		t.Errorf("a sweep may take %v", left)
-	}
-	select {
-	case e := <-told:
-		if e.Kind != retrysafe.SweepEnded {
-			t.Errorf("told %v", e.Kind)
+	synctest.Test(t, func(t *testing.T) {
+		s := slowSweeper{memstore.New(memstore.Options{}), make(chan time.Duration, 1)}
+		told := make(chan retrysafe.Event, 1)
+		k := &observedKit{T: t, guard: retrysafe.New(s, retrysafe.Options{})}
+		k.seen = httpsafe.NewObservation(k.guard, httpsafe.ObservationOptions{
+			StoreTimeout: time.Second,
+			Observer:     retrysafe.ObserverFunc(func(_ context.Context, e retrysafe.Event) { told <- e }),
+		})
+		k.handle(httpsafe.Options{}, httpsafe.ScopeNone(), answerAsAsked)
+		k.post("a")
+		if left := <-s.left; left < 2*time.Second {
+			t.Errorf("a sweep may take %v", left)
 		}
-	case <-time.After(30 * time.Second):
-		t.Error("the observer is not told")
-	}
+		select {
+		case e := <-told:
+			if e.Kind != retrysafe.SweepEnded {
+				t.Errorf("told %v", e.Kind)
+			}
+		case <-time.After(30 * time.Second):
+			t.Error("the observer is not told")
+		}
+	})
 }

@@ -111,11 +111,11 @@ func (s *observedRequest) watch() {
 	defer func() {
 		_ = recover() // of a function of the user; what says so
 		<-s.ended
+		s.b.seen.leave(s.bytes + s.body.bytes()) // before it is counted: then nothing of it is left
 		counts := s.b.seen.route(s.route)
 		if what > 0 {
 			counts.observed[what].Add(1)
 		}
-		s.b.seen.leave(s.bytes + s.body.bytes())
 	}()
 	what = s.look()
 }

@@ -179,6 +179,7 @@ func eventually(t *testing.T, ok func() bool) {
 		if time.Now().After(deadline) {
 			t.Fatal("it did not come to pass")
 		}
+		runtime.Gosched()
 	}
 }
 

@@ -1,7 +1,6 @@
 package proxy_test
 
 import (
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -125,18 +124,7 @@ type notAtFirst struct {
 
 func (a *notAtFirst) RoundTrip(r *http.Request) (*http.Response, error) {
 	if a.n--; a.n >= 0 {
-		r.URL.Host = "127.0.0.1:" + closedPort
+		r.URL.Host = "127.0.0.1:1"
 	}
 	return a.RoundTripper.RoundTrip(r)
 }
-
-// closedPort is one at which nothing listens.
-var closedPort = func() string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		panic(err)
-	}
-	defer l.Close()
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	return port
-}()

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -134,12 +135,18 @@ func TestAnUpstreamThatFailsAfterItWasAskedIsNotAskedAgain(t *testing.T) {
 		}, func(s *setup) { s.guard.Policy.Timeout = 50 * time.Millisecond }, 504, "upstream-timeout"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			url, asked := raw(t, c.serve)
-			changes := []change{func(*setup) {}}
-			if c.change != nil {
-				changes[0] = c.change
-			}
-			k := newKit(t, url, changes...)
+			began := make(chan struct{})
+			begin := sync.OnceFunc(func() { close(began) })
+			url, asked := raw(t, func(conn net.Conn, r *http.Request) {
+				begin()
+				c.serve(conn, r)
+			})
+			k := newKit(t, url, func(s *setup) {
+				if c.change != nil {
+					c.change(s)
+				}
+				s.options.Transport = &unhurried{proxy.NewTransport(s.options.Upstream), began}
+			})
 			got := k.post("/", "a=1", "k")
 			want(t, "status", got.StatusCode, c.status)
 			want(t, "problem", got.problem(t), problem{c.code, "unknown", false})
@@ -149,9 +156,25 @@ func TestAnUpstreamThatFailsAfterItWasAskedIsNotAskedAgain(t *testing.T) {
 			want(t, "status of the retry", got.StatusCode, 500)
 			want(t, "problem of the retry", got.problem(t), problem{"outcome-unknown", "unknown", false})
 			want(t, "event of the retry", k.nextEvent().Kind, retrysafe.AbandonedRefused)
+			wait(t, began, "the upstream to be asked")
 			want(t, "asked", asked.Load(), 1)
 		})
 	}
+}
+
+// unhurried is a Transport whose requests do not end with their contexts before the upstream was asked.
+type unhurried struct {
+	http.RoundTripper
+	began <-chan struct{}
+}
+
+func (u *unhurried) RoundTrip(r *http.Request) (*http.Response, error) {
+	ctx, end := context.WithCancelCause(context.WithoutCancel(r.Context()))
+	context.AfterFunc(r.Context(), func() {
+		<-u.began
+		end(context.Cause(r.Context()))
+	})
+	return u.RoundTripper.RoundTrip(r.WithContext(ctx))
 }
 
 // A connection that died unnoticed before anything was written to it is as good as none.

@@ -29,7 +29,7 @@ func TestStorms(t *testing.T) {
 			})
 			k := newKit(t, up.URL, func(s *setup) {
 				s.options.Observer = nil
-				s.guard.Policy.OnInFlight = retrysafe.Wait(20 * time.Second)
+				s.guard.Policy.OnInFlight = retrysafe.Wait(time.Minute)
 			})
 			k.client.Transport.(*http.Transport).MaxIdleConnsPerHost = 64
 			work := make(chan string, c.keys*c.callers)

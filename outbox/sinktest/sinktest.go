@@ -13,7 +13,7 @@ import (
 const (
 	batchSize = 100
 	// patience is how long a message that counts as sent may take to be seen at the receiver.
-	patience = 10 * time.Second
+	patience = time.Minute
 	// late is how long Send may take to return after its context has ended. A relay has a quarter of its lease left to
 	// save the results.
 	late = 5 * time.Second

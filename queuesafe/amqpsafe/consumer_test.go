@@ -23,6 +23,7 @@ func TestProcessedIsGone(t *testing.T) {
 	k := newKit(t)
 	stop := k.consume(succeed)
 	k.send(k.channel(), order("a"), order("b"), order("a"))
+	// The second copy may have come while the first was in flight.
 	k.Until("handled", func() bool { return k.Saw(queuesafe.Processed) == 2 && k.Saw(queuesafe.Duplicate) == 1 })
 	stop()
 	if k.Ran.Load() != 2 {
@@ -91,6 +92,7 @@ func TestInFlightElsewhereIsLeftAndComesAgain(t *testing.T) {
 	c := k.channel()
 	k.send(c, order("a"))
 	<-began
+	ending := k.Ending
 	second := k.consume(succeed)
 	k.send(c, order("a"), order("a"), order("a"), order("a"))
 	k.Until("seen in flight", func() bool { return k.Saw(queuesafe.InFlight) >= 8 })
@@ -98,6 +100,7 @@ func TestInFlightElsewhereIsLeftAndComesAgain(t *testing.T) {
 		k.Error("it was processed twice at once")
 	}
 	go first()
+	<-ending // or the first takes it again
 	close(hold)
 	k.Until("processed", func() bool { return k.Saw(queuesafe.Processed) == 1 && k.Saw(queuesafe.Duplicate) == 4 })
 	second()
@@ -143,6 +146,7 @@ func TestStopWaitsForHandlersAndLeavesTheRest(t *testing.T) {
 	<-began
 	stopped := make(chan struct{})
 	go func() { stop(); close(stopped) }()
+	<-k.Ending
 	select {
 	case <-stopped:
 		k.Error("Run has returned though a handler runs")

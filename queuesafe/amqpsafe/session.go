@@ -55,10 +55,10 @@ func (s *session) open() (err error) {
 // run starts handlers until ctx ends or the connection is lost. If ctx ends, it waits for the handlers.
 func (s *session) run(ctx context.Context) error {
 	defer func() { _ = s.conn.Close() }() // it may be lost
-	for {
+	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
-			return s.finish()
+			continue
 		case s.slots <- struct{}{}:
 		case err := <-s.closed:
 			return s.lost(err)
@@ -72,9 +72,9 @@ func (s *session) run(ctx context.Context) error {
 			s.start(ctx, d)
 		case <-ctx.Done():
 			<-s.slots
-			return s.finish()
 		}
 	}
+	return s.finish()
 }
 
 // start handles a message in a new goroutine. The caller has taken a slot.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/queuesafe"
@@ -60,9 +61,7 @@ func newKit(t *testing.T, partitions int32) *kit {
 	t.Helper()
 	t.Parallel()
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(partitions, topic),
-		kfake.SeedTopics(1, topic+".dead"),
-		kfake.BrokerConfigs(map[string]string{"group.min.session.timeout.ms": "100"}),
-	)
+		kfake.SeedTopics(1, topic+".dead"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,8 +76,7 @@ func newKit(t *testing.T, partitions int32) *kit {
 	k.client = k.newClient()
 	k.more = []kgo.Opt{
 		kgo.AutoCommitInterval(100 * time.Millisecond),
-		kgo.HeartbeatInterval(50 * time.Millisecond), kgo.SessionTimeout(time.Second),
-		kgo.FetchMaxWait(100 * time.Millisecond),
+		kgo.HeartbeatInterval(50 * time.Millisecond), kgo.FetchMaxWait(100 * time.Millisecond),
 	}
 	return k
 }
@@ -96,7 +94,7 @@ func (k *kit) newClient(opts ...kgo.Opt) *kgo.Client {
 
 // member is a consumer that runs.
 type member struct {
-	kill func() // ends its connections, as a crash does; what it was doing goes on
+	kill func() // ends its connections and its session, as a crash does; what it was doing goes on
 	stop func()
 }
 
@@ -104,7 +102,20 @@ type member struct {
 func (k *kit) consume(h queuesafe.Handler) member {
 	k.Helper()
 	guard, consumer, d := k.newConsumer(h)
-	return member{kill: d.kill, stop: k.Start(guard, consumer.Run)}
+	return member{kill: func() { d.kill(); k.expire() }, stop: k.Start(guard, consumer.Run)}
+}
+
+// expire ends the sessions of all members of the group.
+func (k *kit) expire() {
+	k.Helper()
+	leave := kmsg.NewPtrLeaveGroupRequest()
+	leave.Group = group
+	for _, m := range k.cluster.GroupInfo(group).Members {
+		leave.Members = append(leave.Members, kmsg.LeaveGroupRequestMember{MemberID: m.MemberID})
+	}
+	if answer, err := leave.RequestWith(k.Context(), k.client); err != nil || answer.ErrorCode != 0 {
+		k.Fatal(answer, err)
+	}
 }
 
 func (k *kit) newConsumer(h queuesafe.Handler) (*retrysafe.Guard, *kafkasafe.Consumer, *dialer) {
@@ -164,7 +175,7 @@ func (k *kit) untilCommitted(partition int32, offset int64) {
 func (k *kit) get(from string, n int) (got []*kgo.Record) {
 	k.Helper()
 	client := k.newClient(kgo.ConsumeTopics(from), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	for len(got) < n {
 		fetches := client.PollFetches(ctx)

@@ -97,17 +97,22 @@ func produce(ctx context.Context, client *kgo.Client, records ...*kgo.Record) []
 	}
 	answers, answered := make([]error, len(records)), make([]bool, len(records))
 	for range records {
+		var r result
 		select {
-		case r := <-results:
-			answers[r.at], answered[r.at] = r.err, true
+		case r = <-results:
 		case <-ctx.Done():
-			for i := range answers {
-				if !answered[i] {
-					answers[i] = ctx.Err()
+			select {
+			case r = <-results: // it came before
+			default:
+				for i := range answers {
+					if !answered[i] {
+						answers[i] = ctx.Err()
+					}
 				}
+				return answers
 			}
-			return answers
 		}
+		answers[r.at], answered[r.at] = r.err, true
 	}
 	return answers
 }

@@ -133,10 +133,10 @@ func (c *Consumer) Run(ctx context.Context) error {
 // consume pulls as many messages as there are free slots, so that none waits in this process while AckWait runs. It
 // returns when ctx ends, or with the first error.
 func (c *Consumer) consume(ctx context.Context) error {
-	for {
+	for ctx.Err() == nil {
 		free := c.take(ctx)
 		if free == 0 {
-			return nil
+			break
 		}
 		left, err := c.fetch(ctx, free)
 		for range left {
@@ -146,6 +146,7 @@ func (c *Consumer) consume(ctx context.Context) error {
 			return err
 		}
 	}
+	return nil
 }
 
 // take waits for a free slot, and takes all free slots. It returns 0 if ctx ends before.

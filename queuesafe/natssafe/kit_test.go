@@ -61,7 +61,7 @@ func kitAt(t *testing.T, url string) *kit {
 	}
 	k.config = natssafe.ConsumerConfig(queuetest.Name)
 	k.o.DeadLetters = fmt.Sprintf("DEAD%d", n)
-	k.js = k.connect()
+	k.js = k.connect(jetstream.WithDefaultTimeout(time.Minute))
 	k.stream = k.makeStream(k.name, k.name+".>")
 	k.makeStream(k.o.DeadLetters, k.o.DeadLetters)
 	return k
@@ -79,7 +79,7 @@ func (k *kit) makeStream(name, subject string) jetstream.Stream {
 	return s
 }
 
-func (k *kit) connect() jetstream.JetStream {
+func (k *kit) connect(opts ...jetstream.JetStreamOpt) jetstream.JetStream {
 	k.Helper()
 	conn, err := nats.Connect(k.url, nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond),
 		nats.SetCustomDialer(k.dialer))
@@ -87,7 +87,7 @@ func (k *kit) connect() jetstream.JetStream {
 		k.Fatal(err)
 	}
 	k.Cleanup(conn.Close)
-	js, err := jetstream.New(conn)
+	js, err := jetstream.New(conn, opts...)
 	if err != nil {
 		k.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package sqssafe_test
 
 import (
 	"errors"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -13,9 +14,12 @@ type fault struct {
 	mu         sync.Mutex
 	deny, lose map[string]int // by action: how many requests of it, how many answers
 	all        sync.Map       // by action: how many requests there were, *atomic.Int64
+	denied     chan []byte    // the requests that were lost
 }
 
-func newFault() *fault { return &fault{deny: map[string]int{}, lose: map[string]int{}} }
+func newFault() *fault {
+	return &fault{deny: map[string]int{}, lose: map[string]int{}, denied: make(chan []byte, 1)}
+}
 
 var errLostAnswer = errors.New("the answer is lost")
 
@@ -24,6 +28,11 @@ func (f *fault) Do(r *http.Request) (*http.Response, error) {
 	n, _ := f.all.LoadOrStore(action, new(atomic.Int64))
 	n.(*atomic.Int64).Add(1)
 	if f.take(f.deny, action) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		f.denied <- body
 		return nil, errLostAnswer
 	}
 	response, err := http.DefaultClient.Do(r)

@@ -57,10 +57,7 @@ func TestDeduplicationIDIsTheID(t *testing.T) {
 // behind it are given back without having run. Seen to fail with inOrder going on after it.
 func TestBatchOfAGroupIsHandledInOrder(t *testing.T) {
 	k := newKit(t, ".fifo")
-	s := &script{batch: []string{"x1", "x2", "y1", "x3"}, done: make(chan struct{})}
-	server := httptest.NewServer(s)
-	defer server.Close()
-	k.client, k.queue = newClient(server.URL, k.fault), server.URL+"/1/orders.fifo"
+	s := k.script(".fifo", "x1", "x2", "y1", "x3")
 	var mu sync.Mutex
 	var began []string
 	stop := k.consume(func(_ context.Context, m queuesafe.Message) error {
@@ -72,7 +69,7 @@ func TestBatchOfAGroupIsHandledInOrder(t *testing.T) {
 		}
 		return nil
 	})
-	<-s.done
+	k.Until("told", func() bool { return len(s.sorted()) == 4 })
 	stop()
 	mu.Lock()
 	defer mu.Unlock()
@@ -90,7 +87,15 @@ type script struct {
 	mu    sync.Mutex
 	batch []string
 	told  []string
-	done  chan struct{} // closed when it was told about all
+}
+
+// script lets consumers consume from a script.
+func (k *kit) script(suffix string, batch ...string) *script {
+	s := &script{batch: batch}
+	server := httptest.NewServer(s)
+	k.Cleanup(server.Close)
+	k.client, k.queue = newClient(server.URL, k.fault), server.URL+"/1/orders"+suffix
+	return s
 }
 
 func (s *script) sorted() []string {
@@ -133,9 +138,6 @@ func (s *script) note(what string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.told = append(s.told, what)
-	if len(s.told) == 4 {
-		close(s.done)
-	}
 }
 
 // deliver delivers the batch, and later polls nothing until they are given up.

@@ -57,7 +57,7 @@ func newKit(t *testing.T, suffix string) *kit {
 		attributes["FifoQueue"] = "true"
 	}
 	k.queue, k.dead = k.create(name+suffix, attributes), k.create(name+"-dead"+suffix, attributes)
-	k.o.DeadLetters, k.o.Visibility = k.dead, time.Second
+	k.o.DeadLetters = k.dead
 	k.Core.MaxDelay = 100 * time.Millisecond
 	return k
 }

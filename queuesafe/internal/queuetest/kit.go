@@ -18,7 +18,7 @@ import (
 const Name = "billing"
 
 // patience is how long a test waits before it fails.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // Kit is a test with its consumers and their events.
 type Kit struct {
@@ -30,6 +30,8 @@ type Kit struct {
 	Core   queuesafe.Options
 	// Ran counts the runs of handlers of all consumers.
 	Ran atomic.Int64
+	// Ending is closed when the consumer that was started last has been told to end. It handles nothing new from then on.
+	Ending <-chan struct{}
 	// Ended is closed when Run of the consumer that was started last has returned. Its handlers must have ended by
 	// then.
 	Ended chan struct{}
@@ -68,7 +70,7 @@ func (k *Kit) Start(guard *retrysafe.Guard, run func(context.Context) error) (st
 	before := k.Count(queuesafe.Connected)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
-	k.Ended = ended
+	k.Ending, k.Ended = ctx.Done(), ended
 	go func() {
 		defer close(ended)
 		if err := run(ctx); err != nil {
