@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -51,7 +50,13 @@ func (c *gateway) caddyfile(port, options, upstream string) string {
 func (c *gateway) reload(options, upstream string) {
 	c.Helper()
 	port := c.URL()[strings.LastIndex(c.URL(), ":")+1:]
-	response, err := http.Post("http://"+c.admin+"/load", "text/caddyfile", strings.NewReader(c.caddyfile(port, options, upstream)))
+	request, err := http.NewRequest(http.MethodPost, "http://"+c.admin+"/load", strings.NewReader(c.caddyfile(port, options, upstream)))
+	if err != nil {
+		c.Fatal(err)
+	}
+	request.Close = true // a reload closes this connection, too
+	request.Header.Set("Content-Type", "text/caddyfile")
+	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		c.Fatal(err)
 	}
@@ -63,12 +68,7 @@ func (c *gateway) reload(options, upstream string) {
 
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
+	return fmt.Sprint("127.0.0.1:", servers.ReservePort(t))
 }
 
 // charge sends a request, with the key unless it is empty, and compares the answer with "STATUS BODY". Of an error's

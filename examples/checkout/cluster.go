@@ -35,8 +35,9 @@ type cluster struct {
 	deaths []string // "bank: signal: killed"
 }
 
-// openCluster starts the processes with their data in a folder, and returns once all of them listen.
-func openCluster(folder string) (*cluster, error) {
+// openCluster starts the processes with their data in a folder, each at an address of its own, and returns once all of them
+// listen.
+func openCluster(folder string, address func() (string, error)) (*cluster, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -55,7 +56,7 @@ func openCluster(folder string) (*cluster, error) {
 	}
 	names := append(services(), "shop")
 	for _, name := range names {
-		if t.addresses[name], err = freeAddress(); err != nil {
+		if t.addresses[name], err = address(); err != nil {
 			return nil, err
 		}
 	}

@@ -17,7 +17,7 @@ func demo() error {
 		return err
 	}
 	defer os.RemoveAll(folder)
-	t, err := openCluster(folder)
+	t, err := openCluster(folder, freeAddress)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log"
 	"maps"
 	"math/rand/v2"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe/examples/internal/faults"
+	"github.com/retrysafe/retrysafe/internal/testing/servers"
 	"github.com/retrysafe/retrysafe/internal/testing/soak"
 )
 
@@ -91,8 +93,9 @@ func TestSoakOneEffectEach(t *testing.T) {
 	work := make(chan plan)
 	s := &summary{byBoundary: map[string]*line{}}
 	var done sync.WaitGroup
+	reserved := func() (string, error) { return fmt.Sprint("127.0.0.1:", servers.ReservePort(t)), nil }
 	for i := range 4 {
-		c, err := openCluster(filepath.Join(t.TempDir(), strconv.Itoa(i)))
+		c, err := openCluster(filepath.Join(t.TempDir(), strconv.Itoa(i)), reserved)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -181,7 +184,7 @@ func (c *cluster) releaseZombie(t *testing.T, before int) {
 
 func waitFor(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !condition(); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !condition(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Errorf("%s: not seen", what)
 			return

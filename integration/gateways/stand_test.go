@@ -65,8 +65,8 @@ func newStand(t *testing.T) *stand {
 	return s
 }
 
-// startProxy starts the command with the page's configuration, with shorter times: a proxy that is killed between its
-// claim and its request to the service blocks a client for the lease.
+// startProxy starts the command with the page's configuration, with a shorter lease: a proxy that is killed between its
+// claim and its request to the service blocks a client for that long.
 func (s *stand) startProxy(store, upstream string) *servers.Service {
 	s.Helper()
 	program, err := servers.Retrysafe()
@@ -75,7 +75,7 @@ func (s *stand) startProxy(store, upstream string) *servers.Service {
 	}
 	config := filepath.Join(s.TempDir(), "proxy.yaml")
 	s.write(config, block(s.T, "proxy.yaml"), "127.0.0.1:3000", upstream, "postgres://proxy@db/shop", store,
-		"timeout: 10s", "timeout: 2s", "lease: 15s", "lease: 3s")
+		"lease: 15s", "lease: 3s")
 	return servers.StartService(s.T, "retrysafe", func(port string) []string {
 		return []string{program, "proxy", "--config=" + config, "--listen=127.0.0.1:" + port}
 	})

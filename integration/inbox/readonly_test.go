@@ -52,12 +52,12 @@ func readOnlyMeanwhile(k *kit, setReadOnly func(value string)) {
 	k.post(`{"id":0}`).want(http.StatusAccepted)
 	<-underWay
 	setReadOnly("on")
-	n := 0
+	n, a := 0, answer{}
 	k.until("requests are refused", func() bool {
 		n++
-		return k.post(fmt.Sprintf(`{"id":%d}`, n)).Code != http.StatusAccepted
+		a = k.post(fmt.Sprintf(`{"id":%d}`, n))
+		return a.Code != http.StatusAccepted
 	})
-	a := k.post(fmt.Sprintf(`{"id":%d}`, n))
 	a.wantCode(http.StatusServiceUnavailable, "store-unavailable")
 	if !strings.Contains(a.Body.String(), `"retryable":true`) || a.Header().Get("Retry-After") == "" {
 		k.Errorf("got %s", a.Body)

@@ -19,12 +19,19 @@ import (
 )
 
 const (
-	retention = 20 * time.Second
-	patience  = time.Minute
+	patience = time.Minute
 	// judged is the length of a run from which on its thirds can be compared: the middle one begins long after the first
 	// records were swept, and each has several hot keys.
 	judged = 4 * time.Minute
 )
+
+// retention is how long a key and its answer are kept. In a long run, records are swept; in a short one, clients have time.
+func retention(long time.Duration) time.Duration {
+	if long < patience {
+		return 2 * patience
+	}
+	return 20 * time.Second
+}
 
 // TestSoakMixedTraffic is the traffic of this package. In make test it takes two seconds, with 200 waiters for a hot
 // key; an hour is RETRYSAFE_SOAK=1800, and from RETRYSAFE_SOAK=50 on there are 10,000 waiters.
@@ -67,20 +74,20 @@ func run(t *testing.T, s store, long time.Duration, waiters int) storeRun {
 	}
 	a := newAPI(t)
 	url, size := s.open(t, program)
-	config := filepath.Join(t.TempDir(), "proxy.yaml")
-	configure(t, config, a.URL, long, 0)
-	start := func(url string, more ...string) *servers.Service {
+	folder := t.TempDir()
+	configure(t, folder, a.URL, long, 0)
+	start := func(config, url string, more ...string) *servers.Service {
 		return servers.StartService(t, "retrysafe", func(port string) []string {
 			return append([]string{
-				program, "proxy", "--config=" + config, "--listen=127.0.0.1:" + port, "--store=" + url,
+				program, "proxy", "--config=" + filepath.Join(folder, config), "--listen=127.0.0.1:" + port, "--store=" + url,
 			}, more...)
 		})
 	}
-	lives := start(url, "--admin=127.0.0.1:0", "--metrics")
+	lives := start("lives.yaml", url, "--admin=127.0.0.1:0", "--metrics")
 	if !s.shared {
 		url, _ = s.open(t, program)
 	}
-	dies := start(url)
+	dies := start("dies.yaml", url)
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("the end of the proxies' logs:\n%s\n%s", lives.Log(), dies.Log())
@@ -89,8 +96,9 @@ func run(t *testing.T, s store, long time.Duration, waiters int) storeRun {
 	transport := &http.Transport{MaxIdleConnsPerHost: 32}
 	c := &crowd{
 		T: t, api: a, proxies: [2]string{lives.URL(), dies.URL()}, shared: s.shared, waiters: waiters,
-		client: &http.Client{Transport: transport, Timeout: limit},
+		limit: retention(long) / 2,
 	}
+	c.client = &http.Client{Transport: transport, Timeout: c.limit}
 	c.fresh()
 	transport.CloseIdleConnections()
 	m := &meter{T: t, pid: lives.PID(), admin: adminOf(t, lives), size: size}
@@ -108,7 +116,7 @@ func run(t *testing.T, s store, long time.Duration, waiters int) storeRun {
 	c.generate(ctx, &all, 8, min(time.Second, long/4), c.slowloris)
 	c.generate(ctx, &all, 8, min(time.Second, long/4), c.stalled)
 	c.generate(ctx, &all, 1, min(time.Second, long/8), c.giantHeader)
-	all.Go(func() { c.disturb(ctx, lives, dies, config, long, min(10*time.Second, long*2/3)) })
+	all.Go(func() { c.disturb(ctx, lives, dies, folder, long, min(10*time.Second, long*2/3)) })
 	r.Samples = m.during(ctx, long)
 	all.Wait()
 	transport.CloseIdleConnections()
@@ -129,9 +137,9 @@ func run(t *testing.T, s store, long time.Duration, waiters int) storeRun {
 }
 
 // disturb reloads both processes, each time with another configuration, and kills one of them.
-func (c *crowd) disturb(ctx context.Context, lives, dies *servers.Service, config string, long, every time.Duration) {
+func (c *crowd) disturb(ctx context.Context, lives, dies *servers.Service, folder string, long, every time.Duration) {
 	for i := 1; rest(ctx, every/2); i++ {
-		configure(c.T, config, c.api.URL, long, i)
+		configure(c.T, folder, c.api.URL, long, i)
 		for _, p := range []*servers.Service{lives, dies} {
 			if err := syscall.Kill(p.PID(), syscall.SIGHUP); err != nil {
 				c.Error(err)
@@ -146,9 +154,11 @@ func (c *crowd) disturb(ctx context.Context, lives, dies *servers.Service, confi
 	}
 }
 
-// configure writes the i-th configuration of the proxies, whose timeouts are shorter in a short run.
-func configure(t *testing.T, name, api string, long time.Duration, i int) {
-	text := fmt.Sprintf(`
+// configure writes the i-th configurations of the proxies, whose timeouts are shorter in a short run. Keys come free soon
+// after the process that dies; the one that lives keeps its own, however busy the machine is.
+func configure(t *testing.T, folder, api string, long time.Duration, i int) {
+	for name, lease := range map[string]time.Duration{"lives.yaml": patience, "dies.yaml": min(5*time.Second, long)} {
+		text := fmt.Sprintf(`
 upstream: %s
 scope: none
 log: json
@@ -160,16 +170,18 @@ limits:
   header_timeout: %[2]v
   body_timeout: %[2]v
 defaults: {retention: {replay: %[3]v}, lease: %[5]v, in_flight: 'wait:%[4]v'}
-`, api, min(5*time.Second, long/2), retention, patience, min(5*time.Second, long))
-	if i%2 == 1 {
-		text += "routes: {POST /other: {required: true}}\n"
-	}
-	err := os.WriteFile(name+".new", []byte(text), 0o600)
-	if err == nil {
-		err = os.Rename(name+".new", name)
-	}
-	if err != nil {
-		t.Error(err)
+`, api, min(5*time.Second, long/2), retention(long), patience, lease)
+		if i%2 == 1 {
+			text += "routes: {POST /other: {required: true}}\n"
+		}
+		name = filepath.Join(folder, name)
+		err := os.WriteFile(name+".new", []byte(text), 0o600)
+		if err == nil {
+			err = os.Rename(name+".new", name)
+		}
+		if err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -21,9 +21,6 @@ import (
 	"time"
 )
 
-// limit is how long a client sends a key again. After the retention the key would be free.
-const limit = retention / 2
-
 // crowd are all clients of the proxies of a run.
 type crowd struct {
 	*testing.T
@@ -32,6 +29,8 @@ type crowd struct {
 	client  *http.Client
 	shared  bool // the proxies share a store, so that each takes every key
 	waiters int  // for a hot key
+	// limit is how long a client sends a key again. After the retention the key would be free.
+	limit time.Duration
 	Counts
 }
 
@@ -97,10 +96,10 @@ func (c *crowd) ask(key, body string, size int) {
 	var code int
 	var text string
 	var err error
-	for began := time.Now(); time.Since(began) < limit; time.Sleep(20 * time.Millisecond) {
+	for began := time.Now(); time.Since(began) < c.limit; time.Sleep(20 * time.Millisecond) {
 		code, text, err = c.send(c.request(c.proxyOf(key), key, body, size))
 		switch {
-		case err != nil: // the process was killed
+		case err != nil || code == http.StatusRequestTimeout: // the process was killed, or this one stood still
 		case code == http.StatusCreated:
 			c.Answers.Add(1)
 			if err := c.api.gave(key, text); err != nil {
@@ -120,7 +119,7 @@ func (c *crowd) ask(key, body string, size int) {
 			return
 		}
 	}
-	c.Errorf("%s has no answer after %v: %d %.300s, %v", key, limit, code, text, err)
+	c.Errorf("%s has no answer after %v: %d %.300s, %v", key, c.limit, code, text, err)
 }
 
 // key returns a new key.

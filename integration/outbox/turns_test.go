@@ -249,7 +249,7 @@ func TestASuspectWaitsUntaken(t *testing.T) {
 			}
 			return nil
 		})
-		_, stop := k.relay(sink, outbox.RelayOptions{Lease: 4 * time.Second})
+		_, stop := k.relay(sink, outbox.RelayOptions{})
 		defer stop()
 		defer free()
 		for i := range 8 { // so that the relay takes messages in advance

@@ -148,8 +148,10 @@ func TestZombieWritesNothing(t *testing.T) {
 			k.until("stopped", time.Minute, func() bool { return k.saw("stopped") == 1 })
 			heir := k.start()
 			k.until("processed by another", time.Minute, func() bool { return k.saw("processed") == 1 })
-			zombie.signal(k, syscall.SIGCONT)
-			k.until("refused", time.Minute, k.lost)
+			k.until("refused", time.Minute, func() bool {
+				zombie.signal(k, syscall.SIGCONT) // again, because it may stop itself only now
+				return k.lost()
+			})
 			zombie.stop(k)
 			heir.stop(k)
 			if rows, _ := k.effects(); rows != 1 {

@@ -26,8 +26,8 @@ type pace struct {
 func TestNotifyingEveryCompletionQueuesCommits(t *testing.T) {
 	conns := clients(t, 33, "CREATE TABLE keys (key text PRIMARY KEY, n bigint NOT NULL DEFAULT 0)")
 	change(t, conns[0], "INSERT INTO keys SELECT generate_series(1, $1::int)", len(conns))
-	silent := completeFor(t, conns, "SELECT $1::text")
-	telling := completeFor(t, conns, "SELECT pg_notify('keys', $1)")
+	silent := complete(t, conns, "SELECT $1::text", 0)
+	telling := complete(t, conns, "SELECT pg_notify('keys', $1)", 1)
 	t.Logf("completions a second of %d clients: %.0f without NOTIFY, %.0f with it: 1/%.1f; up to %d waited to commit",
 		len(conns)-1, silent.rate, telling.rate, silent.rate/telling.rate, telling.queue)
 	if silent.queue != 0 || telling.queue == 0 {
@@ -35,18 +35,20 @@ func TestNotifyingEveryCompletionQueuesCommits(t *testing.T) {
 	}
 }
 
-// completeFor lets all clients but the first complete and run tell in one transaction; the first one observes.
-func completeFor(t *testing.T, conns []*pgx.Conn, tell string) (p pace) {
+// complete lets all clients but the first complete and run tell in one transaction; the first one observes until it has
+// seen a queue that long.
+func complete(t *testing.T, conns []*pgx.Conn, tell string, queue int64) (p pace) {
 	t.Helper()
-	const long = time.Second
 	var completions, number atomic.Int64
+	var over atomic.Bool
 	from := time.Now()
 	together(conns, func(c *pgx.Conn) {
 		if c == conns[0] {
-			p.queue = longestQueue(t, c, from.Add(long))
+			defer over.Store(true)
+			p.queue = longestQueue(t, c, queue)
 			return
 		}
-		for key := fmt.Sprint(number.Add(1)); time.Since(from) < long; completions.Add(1) {
+		for key := fmt.Sprint(number.Add(1)); !over.Load(); completions.Add(1) {
 			var b pgx.Batch
 			b.Queue("UPDATE keys SET n = n + 1 WHERE key = $1", key)
 			b.Queue(tell, key)
@@ -60,12 +62,11 @@ func completeFor(t *testing.T, conns []*pgx.Conn, tell string) (p pace) {
 	return p
 }
 
-func longestQueue(t *testing.T, c *pgx.Conn, until time.Time) (longest int64) {
+// longestQueue looks a hundred times, and on until the queue was that long, or a minute is over.
+func longestQueue(t *testing.T, c *pgx.Conn, least int64) (longest int64) {
 	t.Helper()
-	for range time.Tick(10 * time.Millisecond) {
-		if time.Now().After(until) {
-			break
-		}
+	for i, late := 0, time.Now().Add(time.Minute); i < 100 || longest < least && time.Now().Before(late); i++ {
+		time.Sleep(10 * time.Millisecond)
 		var n int64
 		if err := c.QueryRow(context.Background(), commitQueue).Scan(&n); err != nil {
 			t.Error(err)

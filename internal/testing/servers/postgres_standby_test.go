@@ -47,10 +47,10 @@ func TestStandbyCatchesUpAfterAKill(t *testing.T) {
 	pg := servers.StartPostgres(t, servers.PostgresOptions{})
 	standby := pg.StartStandby(t, false)
 	standby.Kill(t)
-	pg.Psql(t, "CREATE TABLE t (n int); INSERT INTO t VALUES (42)") // a primary without standbys
+	pg.Psql(t, "CREATE TABLE t AS SELECT 42 AS n") // a primary without standbys; the table comes with its row
 	pg.Restart(t)
 	standby.Start(t)
-	for deadline := time.Now().Add(30 * time.Second); standby.Psql(t, "SELECT to_regclass('t') IS NULL") == "t"; {
+	for deadline := time.Now().Add(long); standby.Psql(t, "SELECT to_regclass('t') IS NULL") == "t"; {
 		if time.Now().After(deadline) {
 			t.Fatal("the row does not come\n" + standby.Log())
 		}

@@ -91,14 +91,7 @@ func (c *RedisCluster) form(ctx context.Context) error {
 			}
 		}
 	}
-	for _, node := range c.Nodes[1:] {
-		_, err := c.Nodes[0].ask(ctx, "CLUSTER", "MEET", "127.0.0.1", strconv.Itoa(node.port.number),
-			strconv.Itoa(node.more[0].number))
-		if err != nil {
-			return err
-		}
-	}
-	if err := poll(ctx, "acquainted", c.acquainted(ctx)); err != nil {
+	if err := poll(ctx, "acquainted", func() (bool, error) { return c.meet(ctx) }); err != nil {
 		return err
 	}
 	for i, node := range c.Nodes[masters:] {
@@ -124,17 +117,27 @@ func (c *RedisCluster) configure(ctx context.Context, name, value string) error 
 	})
 }
 
-// acquainted reports whether every node knows every other.
-func (c *RedisCluster) acquainted(ctx context.Context) func() (bool, error) {
-	return func() (bool, error) {
-		for _, node := range c.Nodes {
-			view, err := node.ask(ctx, "CLUSTER", "NODES")
-			if err != nil || strings.Count(view, "\n")+1 < len(c.Nodes) || strings.Contains(view, "handshake") {
+// meet introduces those to the first node that it does not know, and reports whether every node knows every other. A node
+// that does not answer within a second is forgotten, and has to be introduced again.
+func (c *RedisCluster) meet(ctx context.Context) (bool, error) {
+	known := true
+	for i, node := range c.Nodes {
+		view, err := node.ask(ctx, "CLUSTER", "NODES")
+		if err != nil {
+			return false, err
+		}
+		known = known && strings.Count(view, "\n")+1 == len(c.Nodes) && !strings.Contains(view, "handshake")
+		for _, other := range c.Nodes[1:] {
+			if i > 0 || strings.Contains(view, other.address()) {
+				continue
+			}
+			_, err := node.ask(ctx, "CLUSTER", "MEET", "127.0.0.1", strconv.Itoa(other.port.number), strconv.Itoa(other.more[0].number))
+			if err != nil {
 				return false, err
 			}
 		}
-		return true, nil
 	}
+	return known, nil
 }
 
 // settle waits until all running nodes agree who has which slots, serve them all, and each replica follows its master.

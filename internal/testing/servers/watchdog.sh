@@ -11,11 +11,11 @@ while read -r line; do
 	pids="$pids $line"
 done
 
-alive() {
-	case $(ps -o stat= -p "$1") in
-	'' | Z*) return 1 ;;
-	esac
-}
+# alive reports whether one of the processes has not ended.
+alive() { (
+	IFS=,
+	ps -o stat= -p "$*"
+) | grep -qv '^Z'; }
 
 # tree prints the IDs of a process and all its descendants.
 tree() {
@@ -31,12 +31,11 @@ tree() {
 
 if [ "$pid" != 0 ] && alive "$pid"; then
 	kill -s CONT $(tree "$pid") # a paused process ignores other signals
-	case $signal in
-	KILL) kill -s KILL $(tree "$pid") ;; # the workers of nginx and Apache would go on without the first process
-	*) kill -s "$signal" "$pid" ;;
-	esac
+	family=$pid
+	if [ "$signal" = KILL ]; then family=$(tree "$pid"); fi # the workers of nginx and Apache would go on without the first
+	kill -s "$signal" $family
 	tries=0
-	while alive "$pid" && [ $tries -lt 200 ]; do
+	while alive $family && [ $tries -lt 200 ]; do
 		sleep 0.05
 		tries=$((tries + 1))
 	done

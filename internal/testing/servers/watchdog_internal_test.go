@@ -83,7 +83,7 @@ func TestNothingOutlivesAKilledTest(t *testing.T) {
 				_, err := os.Stat(path)
 				return errors.Is(err, os.ErrNotExist) && !slices.ContainsFunc(family, t.alive)
 			}))
-			if slices.Contains(strings.Fields(listMemory(t)), memory) {
+			if slices.Contains(listMemory(t), memory) {
 				t.Errorf("shared memory %s is left behind", memory)
 			}
 		})
@@ -97,10 +97,16 @@ func sharedMemory(t *testing.T, path string) string {
 	return strings.Fields(strings.Split(string(lock), "\n")[6])[1]
 }
 
-func listMemory(t *testing.T) string {
+// listMemory returns the IDs of all shared memory, which stand in the second column. Other columns have small numbers, too.
+func listMemory(t *testing.T) (ids []string) {
 	out, err := exec.Command("ipcs", "-m").Output()
 	check(t, err)
-	return string(out)
+	for line := range strings.Lines(string(out)) {
+		if columns := strings.Fields(line); len(columns) > 1 {
+			ids = append(ids, columns[1])
+		}
+	}
+	return ids
 }
 
 // Seen to fail with the check of process.ended taken out of Close.

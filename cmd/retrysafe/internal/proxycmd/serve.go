@@ -111,7 +111,6 @@ func (s *service) listen() error {
 		return fmt.Errorf("listen: %w", err)
 	}
 	s.public = s.newServer(s.publicHandler())
-	go func() { s.failed <- ended(s.serveOn(listener)) }()
 	s.log.Info("listening",
 		"address", listener.Addr().String(),
 		"tls", s.tls != nil,
@@ -124,6 +123,7 @@ func (s *service) listen() error {
 		"observes", s.config.Observes(),
 		"version", cli.Version(),
 	)
+	go func() { s.failed <- ended(s.serveOn(listener)) }() // what has an answer can find the line above in the log
 	return nil
 }
 
