@@ -14,7 +14,7 @@ func TestNginxIsConfiguredKilledAndRestarted(t *testing.T) {
 	hello := "GET /hello HTTP/1.0\r\n\r\n"
 	answers := func() {
 		t.Helper()
-		if got, err := greeting(t, url, hello, brief); err != nil || !strings.HasSuffix(got, "\r\n\r\nhello") {
+		if got, err := greeting(t, url, hello, long); err != nil || !strings.HasSuffix(got, "\r\n\r\nhello") {
 			t.Errorf("the server answers %q, %v", got, err)
 		}
 	}
