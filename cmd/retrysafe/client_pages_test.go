@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/clitest"
@@ -56,7 +57,10 @@ func TestTheClientsOfThePageSyncTheirFolders(t *testing.T) {
 	}{
 		{"bash", "pay.sh", func(t *testing.T, tools string) []string {
 			for _, name := range []string{"sync", "curl"} {
-				clitest.Must(t, os.WriteFile(filepath.Join(tools, name), []byte(tracedShell), 0o700))
+				syscall.ForkLock.RLock() // a process that is being started would keep the file open: it could not run
+				err := os.WriteFile(filepath.Join(tools, name), []byte(tracedShell), 0o700)
+				syscall.ForkLock.RUnlock()
+				clitest.Must(t, err)
 			}
 			return []string{"PATH=" + tools + ":" + os.Getenv("PATH"), "/bin/sh"}
 		}, []string{"orders/order-17", "orders", "."}},

@@ -7,7 +7,6 @@ import (
 	"database/sql"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -17,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/retrysafe/retrysafe/internal/testing/servers"
 	"github.com/retrysafe/retrysafe/probe"
 )
 
@@ -176,7 +176,7 @@ func TestADatabaseThatIsNotThere(t *testing.T) {
 
 // Seen to fail with the identifiers forgotten.
 func TestWebhooks(t *testing.T) {
-	port := freePort(t)
+	port := servers.ReservePort(t)
 	address := fmt.Sprintf("http://127.0.0.1:%d/hook", port)
 	more := fmt.Sprintf("count: {webhook: {port: %d, delivery_id: /event/id}}\n", port)
 	r := mustOpen(t, ".", "http://127.0.0.1:1", more)
@@ -209,24 +209,14 @@ func TestWebhooks(t *testing.T) {
 	}
 }
 
-func freePort(t *testing.T) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
-}
-
 // Commands run beside the recipe, are told nothing by a shell, and end in time.
 func TestHooks(t *testing.T) {
 	s := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(s.Close)
 	dir := t.TempDir()
-	r := mustOpen(t, dir, s.URL,
-		"hooks: {restart: [touch, 'a; b'], stop_store: [sh, -c, 'echo no store >&2; exit 3'], start_store: [sleep, "+
-			"'60'], timeout: 1s}\n")
+	r := mustOpen(t, dir, s.URL, "hooks: {restart: [touch, 'a; b'], start_store: ['true'], "+
+		"stop_store: [sh, -c, 'echo no store >&2; exit 3']}\n")
+	slow := mustOpen(t, dir, s.URL, "hooks: {stop_store: ['true'], start_store: [sleep, '60'], timeout: 100ms}\n")
 	if err := r.Hooks.Restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -235,9 +225,9 @@ func TestHooks(t *testing.T) {
 	}
 	for name, says := range map[string][]string{
 		"stop":  {"exit status 3", "no store"},
-		"start": {"longer than 1s", "sleep 60"},
+		"start": {"longer than 100ms", "sleep 60"},
 	} {
-		hook := map[string]func(context.Context) error{"stop": r.Hooks.StopStore, "start": r.Hooks.StartStore}[name]
+		hook := map[string]func(context.Context) error{"stop": r.Hooks.StopStore, "start": slow.Hooks.StartStore}[name]
 		err := hook(t.Context())
 		if err == nil {
 			t.Fatalf("%s does not fail", name)
@@ -265,8 +255,8 @@ func TestARestartLeavesAServerBehind(t *testing.T) {
 
 // A restart is over when the target accepts connections again.
 func TestARestartThatDoesNotComeBack(t *testing.T) {
-	r := mustOpen(t, t.TempDir(), fmt.Sprintf("http://127.0.0.1:%d", freePort(t)),
-		"hooks: {restart: ['true'], timeout: 100ms}\n")
+	r := mustOpen(t, t.TempDir(), "http://127.0.0.1:1",
+		"hooks: {restart: ['true'], timeout: 1s}\n")
 	err := r.Hooks.Restart(t.Context())
 	if err == nil {
 		t.Fatal("it is taken for done")

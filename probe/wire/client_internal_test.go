@@ -30,7 +30,7 @@ func wireTo(t *testing.T, s *httptest.Server) *Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := New(u, 15*time.Second, free{})
+	w := New(u, time.Minute, free{})
 	if w.tls != nil {
 		w.tls.RootCAs = x509.NewCertPool()
 		w.tls.RootCAs.AddCert(s.Certificate())

@@ -47,7 +47,7 @@ func TestSessionSeesHowAnswersAreFramed(t *testing.T) {
 		"no answer":       {"what?\r\n\r\n", "a response cannot begin with"},
 	} {
 		target := says(t, c.says)
-		client := New(target, 15*time.Second, free{})
+		client := New(target, time.Minute, free{})
 		s, err := client.Open(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -63,7 +63,7 @@ func TestSessionSeesHowAnswersAreFramed(t *testing.T) {
 func TestSessionTellsHangingUpFromNonsense(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{"": true, "nonsense\r\n\r\n": false, "HTTP/1.1 200": false} {
-		client := New(says(t, text), 15*time.Second, free{})
+		client := New(says(t, text), time.Minute, free{})
 		s, err := client.Open(t.Context())
 		if err != nil {
 			t.Fatal(err)

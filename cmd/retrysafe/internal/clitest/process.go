@@ -55,7 +55,7 @@ func Launch(t *testing.T, args ...string) *Running {
 		T: t, Command: exec.Command(Binary, args...), Lines: make(chan map[string]any, 10_000),
 		ended: make(chan struct{}),
 	}
-	p.Client = &http.Client{Timeout: time.Minute}
+	p.Client = &http.Client{Timeout: 5 * time.Minute} // tests hold requests up while servers start
 	p.Command.Dir = t.TempDir()
 	log, err := p.Command.StderrPipe()
 	if err != nil {
@@ -204,6 +204,7 @@ func NewAPI(t *testing.T) *API {
 			a.Began <- struct{}{}
 			select {
 			case <-a.GoOn:
+				time.Sleep(4*time.Second)
 			case <-t.Context().Done(): // the test has failed: Close would wait for ever
 			}
 		}

@@ -276,8 +276,8 @@ type ssoKit struct {
 	browser *http.Client
 }
 
-// startSSO returns a kit whose users log in at a provider.
-func startSSO(t *testing.T, o Options, change ...func(*OIDC)) *ssoKit {
+// startSSO returns a kit whose users log in at a provider. The dashboard asks it when it starts: after the changes.
+func startSSO(t *testing.T, o Options, change ...func(*idp, *OIDC)) *ssoKit {
 	t.Helper()
 	server := httptest.NewUnstartedServer(nil)
 	_, port, err := net.SplitHostPort(server.Listener.Addr().String())
@@ -286,7 +286,7 @@ func startSSO(t *testing.T, o Options, change ...func(*OIDC)) *ssoKit {
 	s := &ssoKit{idp: newIDP(t, at), url: at}
 	o.OIDC = s.idp.options(at)
 	for _, c := range change {
-		c(o.OIDC)
+		c(s.idp, o.OIDC)
 	}
 	s.kit = start(t, o)
 	server.Config.Handler = s.dashboard

@@ -271,13 +271,11 @@ func TestTheProviderRotatesItsKeys(t *testing.T) {
 //
 // Seen to fail with the result of a failed discovery kept in provider.discover, and with tryProvider not called.
 func TestAProviderThatIsDown(t *testing.T) {
-	s := startSSO(t, Options{Users: users(t)})
-	s.dashboard.provider.known = nil
 	down := func(w http.ResponseWriter, r *http.Request) bool {
 		http.Error(w, "down", http.StatusBadGateway)
 		return true
 	}
-	s.idp.set(func() { s.idp.refuse = down })
+	s := startSSO(t, Options{Users: users(t)}, func(p *idp, _ *OIDC) { p.set(func() { p.refuse = down }) })
 	s.want("the login", s.open("/oidc/login"), http.StatusServiceUnavailable, "failed", "or log in with a token")
 	form := s.open("/login")
 	s.want("the login page", form, http.StatusOK, "access-token", "/oidc/login")
@@ -398,7 +396,7 @@ func TestUsersOfTheFileAndTheProvider(t *testing.T) {
 // A cookie of a dashboard that browsers reach over TLS is sent over TLS only. Seen to fail with isSecure left out of
 // loginCookie and of cookie.
 func TestCookiesAreSecureOffLoopback(t *testing.T) {
-	s := startSSO(t, Options{}, func(o *OIDC) { o.RedirectURL = "https://ops.example.com" + CallbackPath })
+	s := startSSO(t, Options{}, func(_ *idp, o *OIDC) { o.RedirectURL = "https://ops.example.com" + CallbackPath })
 	cookie := s.open("/oidc/login").header.Get("Set-Cookie")
 	for _, part := range []string{"__Host-retrysafe_login=", "Secure", "HttpOnly", "SameSite=Lax", "Max-Age=600", "Path=/;"} {
 		if !strings.Contains(cookie, part) {

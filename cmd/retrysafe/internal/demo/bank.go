@@ -27,6 +27,7 @@ const chargeKeyHeader = "Charge-Key"
 type bank struct {
 	ledger  *ledger
 	running sync.WaitGroup
+	held    sync.RWMutex // while it is locked, no charge is made
 
 	mu          sync.Mutex
 	takes       time.Duration            // for a charge
@@ -71,7 +72,9 @@ func (b *bank) charge(w http.ResponseWriter, r *http.Request, key string, takes 
 	defer b.running.Done()
 	b.arrive(order.Order)
 	time.Sleep(takes) // the bank continues whether or not the client still waits
+	b.held.RLock()
 	charged, err := b.ledger.charge(order, key)
+	b.held.RUnlock()
 	if err != nil {
 		http.Error(w, "the ledger cannot be written", http.StatusInternalServerError)
 		return

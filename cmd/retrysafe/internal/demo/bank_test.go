@@ -52,12 +52,14 @@ func TestBankChargesThoughTheClientHangsUp(t *testing.T) {
 	b, c := newBankForTest(t)
 	ctx, hang := context.WithCancel(t.Context())
 	answer := make(chan reply, 1)
+	b.held.Lock() // until the client has hung up
 	go func() { answer <- c.send(ctx, coffee()) }()
 	<-b.arrival("coffee")
 	hang()
 	if r := <-answer; r.kind() != lost {
 		t.Errorf("the client that hung up got %d", r.status)
 	}
+	b.held.Unlock()
 	if rows := b.rowsForTest(t); len(rows) != 1 {
 		t.Errorf("%d rows, want 1", len(rows))
 	}

@@ -163,7 +163,7 @@ func TestDemoInterrupted(t *testing.T) {
 // Seen to fail with --exit-with-stdin doing nothing.
 func TestDemoKilledTakesItsProxyAlong(t *testing.T) {
 	t.Parallel()
-	d := startDemo(t, "--once")
+	d := startDemo(t, "--serve") // in the scenes it kills the proxy itself
 	output := d.until("It answers after")
 	open := dialProxy(t, output)
 	d.Signal(d.command.Process.Pid, syscall.SIGKILL)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"sync"
 	"time"
 )
 
@@ -41,16 +42,21 @@ func killKeyed(ctx context.Context, a *act) error {
 func (a *act) crash(ctx context.Context, c charge) (reply, error) {
 	cut, hang := context.WithCancel(ctx)
 	defer hang()
+	a.bank.held.Lock() // the answer does not come before the crash, however slow this process is
+	goOn := sync.OnceFunc(a.bank.held.Unlock)
+	defer goOn()
 	answer := a.sendBehind(cut, c)
 	if a.proxy == nil {
 		a.screen.say("There is no proxy to kill: the client hangs up instead.")
 		hang()
 		a.screen.got(<-answer)
+		goOn()
 		return a.retry(ctx, c), nil
 	}
 	a.screen.line(a.screen.paint(cyan, fmt.Sprintf("    $ kill -9 %d", a.proxy.pid())))
 	a.proxy.kill()
 	a.screen.got(<-answer)
+	goOn()
 	began := time.Now()
 	if err := a.proxy.start(ctx); err != nil {
 		return reply{}, err

@@ -79,11 +79,7 @@ func TestReplaysAreComparedByteForByte(t *testing.T) {
 // Seen to fail with sendBehind waiting for the bank alone: it waits for ever.
 func TestChargeThatDoesNotGetToTheBank(t *testing.T) {
 	b, _ := newBankForTest(t)
-	address, err := freeAddress()
-	if err != nil {
-		t.Fatal(err)
-	}
-	a := &act{stage: &stage{bank: b, client: newClient(address), screen: &screen{w: io.Discard}}}
+	a := &act{stage: &stage{bank: b, client: newClient("127.0.0.1:1"), screen: &screen{w: io.Discard}}}
 	r := <-a.sendBehind(t.Context(), coffee())
 	if r.kind() != lost || len(a.wrong) != 1 || !strings.Contains(a.wrong[0], "no server listens there") {
 		t.Errorf("got %d, complaints %q; want one that says why", r.status, a.wrong)

@@ -4,7 +4,6 @@ package probecmd
 
 import (
 	"crypto/tls"
-	"net"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -47,12 +46,7 @@ func TestInitForGRPCRefuses(t *testing.T) {
 	t.Cleanup(https.Close)
 	plain, hidden := newGRPCShop(t, grpcServed{}), newGRPCShop(t, grpcServed{hidden: true})
 	secret := newGRPCShop(t, grpcServed{tls: &tls.Config{Certificates: https.TLS.Certificates}})
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	closed := l.Addr().String()
-	l.Close()
+	const closed = "127.0.0.1:1"
 	here := "--grpc=grpc://" + plain.address
 	for _, c := range []struct {
 		name string

@@ -213,7 +213,8 @@ func waitsInVain(tl *timeline) {
 	up := clitest.NewAPI(tl.T)
 	p := startMeasured(tl.T, up, "memory:", "defaults: {in_flight: wait:50ms}\n")
 	tl.pass(10, p)
-	go postTo(p, "/reports", "X-Hold", "1")
+	answered := make(chan clitest.Reply, 1)
+	go func() { answered <- postTo(p, "/reports", "X-Hold", "1") }()
 	clitest.WaitFor(tl.T, up.Began, "the operation to run")
 	tl.quiet("RetrysafeWaitsInVain")
 	for i := range 5 {
@@ -223,6 +224,7 @@ func waitsInVain(tl *timeline) {
 	}
 	tl.fires("RetrysafeWaitsInVain")
 	close(up.GoOn)
+	clitest.WaitFor(tl.T, answered, "the answer")
 	for i := range 3 {
 		clitest.Want(tl.T, "another request", p.MustPost(fmt.Sprint("later-", i), "amount=1").StatusCode, 201)
 		tl.pass(3, p)

@@ -3,10 +3,11 @@
 package proxycmd
 
 import (
-	"net"
+	"fmt"
 	"net/http"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/clitest"
@@ -46,7 +47,11 @@ func TestAProxyWaitsForItsStore(t *testing.T) {
 		}
 		c.store.Start(t)
 		p.URL = "http://" + p.Line("listening")["address"].(string)
-		clitest.Want(t, "ready", statusOf(t, "http://"+admin+"/readyz"), 200)
+		ready := 0
+		for late := time.Now().Add(time.Minute); ready != 200 && time.Now().Before(late); { // a busy store is slow
+			ready = statusOf(t, "http://"+admin+"/readyz")
+		}
+		clitest.Want(t, "ready", ready, 200)
 		clitest.Want(t, "status", p.MustPost("k"+c.url[:4], "amount=1").StatusCode, 201)
 		p.Signal(syscall.SIGTERM)
 		clitest.Want(t, "exit code", p.Exit(), cli.ExitOK)
@@ -75,12 +80,8 @@ func TestAStoreThatRefusesEndsTheProxy(t *testing.T) {
 	clitest.WantText(t, "log", p.Log(), "migrate up")
 }
 
-func freeAddress(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	clitest.Must(t, err)
-	defer l.Close()
-	return l.Addr().String()
-}
+// freeAddress returns an address that no other process takes meanwhile.
+func freeAddress(t *testing.T) string { return fmt.Sprint("127.0.0.1:", servers.ReservePort(t)) }
 
 func statusOf(t *testing.T, url string) int {
 	res, err := http.Get(url)

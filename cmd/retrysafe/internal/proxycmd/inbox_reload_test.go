@@ -130,7 +130,6 @@ func TestAReloadHasAnotherRouteMatchRequestsOfAnInbox(t *testing.T) {
 	waitForDelivered(t, store, 3)
 }
 
-// waitForDelivered waits until so many requests are marked as delivered, and none is dead.
 // waitForTheDeliveriesBefore waits until those have ended that had begun before a reload, and may reach a service that
 // comes up meanwhile.
 func waitForTheDeliveriesBefore(t *testing.T, store string) {
@@ -141,6 +140,7 @@ func waitForTheDeliveriesBefore(t *testing.T, store string) {
 	}
 }
 
+// waitForDelivered waits until so many requests are marked as delivered, and none is dead.
 func waitForDelivered(t *testing.T, store string, n int) {
 	t.Helper()
 	var list string

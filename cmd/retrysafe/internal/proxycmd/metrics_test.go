@@ -27,7 +27,17 @@ type scrape struct {
 	types  map[string]string
 }
 
-func scrapeOf(p *clitest.Running) scrape {
+// scrapeOf returns what a proxy exports. It scrapes again until the proxy has read its store, for which one scrape does
+// not wait long.
+func scrapeOf(p *clitest.Running) (s scrape) {
+	p.T.Helper()
+	for late := time.Now().Add(time.Minute); s.types["retrysafe_store_up"] == "" && time.Now().Before(late); {
+		s = scrapeOnce(p)
+	}
+	return s
+}
+
+func scrapeOnce(p *clitest.Running) scrape {
 	p.T.Helper()
 	res, err := http.Get(p.Admin + "/metrics")
 	if err != nil {
@@ -160,7 +170,7 @@ func postTo(p *clitest.Running, path string, headers ...string) clitest.Reply {
 func (m *measuredProxy) until(name string, n float64) scrape {
 	m.T.Helper()
 	var s scrape
-	for late := time.Now().Add(time.Minute); time.Now().Before(late); {
+	for late := time.Now().Add(time.Minute); time.Now().Before(late); time.Sleep(10 * time.Millisecond) {
 		if s = scrapeOf(m.Running); s.sum(name) >= n {
 			return s
 		}

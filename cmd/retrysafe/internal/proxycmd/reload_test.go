@@ -41,11 +41,17 @@ func (r *reloadable) start(t *testing.T, args ...string) {
 	r.Running = clitest.StartProxy(t, append(args, "--config="+r.file, "--admin=127.0.0.1:0", "--metrics")...)
 }
 
-// write replaces the file as Kubernetes and careful editors do.
+// write replaces the file.
 func (r *reloadable) write(text string) {
 	r.T.Helper()
-	clitest.Must(r.T, os.WriteFile(r.file+".new", []byte(text), 0o600))
-	clitest.Must(r.T, os.Rename(r.file+".new", r.file))
+	replaceFile(r.T, r.file, text)
+}
+
+// replaceFile replaces a file as Kubernetes and careful editors do: no process reads a part of it.
+func replaceFile(t *testing.T, file, text string) {
+	t.Helper()
+	clitest.Must(t, os.WriteFile(file+".new", []byte(text), 0o600))
+	clitest.Must(t, os.Rename(file+".new", file))
 }
 
 // reload writes the file, and waits until it is in force.
@@ -87,7 +93,7 @@ func TestAReloadCutsNothingOff(t *testing.T) {
 	answered := make(chan clitest.Reply, 1)
 	go p.Hold(answered)
 	clitest.WaitFor(t, before.Began, "the operation to run")
-	p.Client = &http.Client{Timeout: 20 * time.Second}
+	p.Client = &http.Client{Timeout: time.Minute}
 	dials := countDials(p.Client)
 	clitest.Want(t, "first", p.MustPost("1", "").Text, "charge 2")
 	p.reload("upstream: " + after.URL + "\n")
@@ -227,9 +233,9 @@ func TestWatch(t *testing.T) {
 	clitest.Want(t, "by", p.Line(wasReloaded)["by"], any("watch"))
 	clitest.Want(t, "after", p.MustPost("2", "").Text, "charge 1")
 	clitest.Want(t, "asked", up.Asked.Load(), 1)
-	clitest.Must(t, os.WriteFile(secret, []byte("short"), 0o600))
+	replaceFile(t, secret, "short")
 	clitest.WantText(t, "error", p.Line(notReloaded)["error"].(string), "secret: 5 bytes are too few")
-	clitest.Must(t, os.WriteFile(secret, []byte("another secret of some length"), 0o600))
+	replaceFile(t, secret, "another secret of some length")
 	p.Line(wasReloaded)
 }
 
@@ -244,10 +250,10 @@ func TestWatchAProfileFile(t *testing.T) {
 	p := startReloadable(t, "watch: true\nupstream: "+up.URL+"\ndefaults: {profile: "+profile+"}\n", "--store=memory:")
 	p.MustPost("1", "")
 	clitest.Want(t, "before", p.MustPost("1", "").Header.Get("First"), "true")
-	clitest.Must(t, os.WriteFile(profile, []byte("name: acme\nmarkre: Second\n"), 0o600))
+	replaceFile(t, profile, "name: acme\nmarkre: Second\n")
 	clitest.WantText(t, "error", p.Line(notReloaded)["error"].(string), "2:1: the profile has no field", `did you mean "marker"?`)
 	clitest.Want(t, "meanwhile", p.MustPost("1", "").Header.Get("First"), "true")
-	clitest.Must(t, os.WriteFile(profile, []byte("name: acme\nmarker: Second\n"), 0o600))
+	replaceFile(t, profile, "name: acme\nmarker: Second\n")
 	p.Line(wasReloaded)
 	clitest.Want(t, "after", p.MustPost("1", "").Header.Get("Second"), "true")
 }

@@ -85,7 +85,7 @@ func (a *authority) client(cert, key string) *http.Client {
 		settings.Certificates = []tls.Certificate{pair}
 	}
 	return &http.Client{
-		Timeout:   20 * time.Second,
+		Timeout:   time.Minute,
 		Transport: &http.Transport{TLSClientConfig: settings, ForceAttemptHTTP2: true},
 	}
 }
@@ -118,6 +118,6 @@ func TestHTTP2WithoutTLSOnRequest(t *testing.T) {
 	p := clitest.StartProxy(t, "--upstream="+up.URL, "--store=memory:", "--h2c")
 	transport := &http.Transport{Protocols: new(http.Protocols)}
 	transport.Protocols.SetUnencryptedHTTP2(true)
-	p.Client = &http.Client{Transport: transport, Timeout: 20 * time.Second}
+	p.Client = &http.Client{Transport: transport, Timeout: time.Minute}
 	clitest.Want(t, "protocol", p.MustPost("k", "").Proto, "HTTP/2.0")
 }

@@ -33,8 +33,10 @@ func measure(ctx context.Context, s retrysafe.Store, callers int, each time.Dura
 	var all sync.WaitGroup
 	for i := range callers {
 		all.Go(func() {
-			for errs[i] == nil && time.Since(began) < each {
-				errs[i] = pair(ctx, s, &took[i])
+			for { // once at least, however late it begins
+				if errs[i] = pair(ctx, s, &took[i]); errs[i] != nil || time.Since(began) >= each {
+					return
+				}
 			}
 		})
 	}
