@@ -31,7 +31,9 @@ func TestProbeLosesAnswersBehindTheProxy(t *testing.T) {
 				options := httpsafe.Options{Profile: profile, Ambiguous: policy}
 				report := playLost(t, profile, options, lateAfter)
 				// A busy machine may bring neither the request to the upstream in that time, nor its retries.
-				tooBusy := func() bool { return report.Count(probe.NA) > 0 || want == probe.Fail && report.Count(probe.Pass) > 0 }
+				tooBusy := func() bool {
+					return report.Count(probe.NA) > 0 || want == probe.Fail && report.Count(probe.Pass) > 0
+				}
 				for late := 4 * lateAfter; tooBusy() && late < time.Minute; late *= 4 {
 					report = playLost(t, profile, options, late)
 				}

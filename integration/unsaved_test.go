@@ -10,10 +10,10 @@ import (
 	"github.com/retrysafe/retrysafe/internal/testing/servers"
 )
 
-// The leases of many operations have ended, and the operations still run, when the server stops. Retries get the answers
-// from memory, then from the record, and never an unknown outcome; after the first answer that another process can get,
-// it gets all of them. Seen to fail with the check for unsaved ends taken out of claims: ErrStoreFailed in the outage,
-// and ErrAbandoned after it.
+// The leases of many operations have ended, and the operations still run, when the server stops. Retries get the
+// answers from memory, then from the record, and never an unknown outcome; after the first answer that another process
+// can get, it gets all of them. Seen to fail with the check for unsaved ends taken out of claims: ErrStoreFailed in the
+// outage, and ErrAbandoned after it.
 func TestAnswersOutliveAnOutageOfPostgres(t *testing.T) {
 	t.Parallel()
 	const operations = 50

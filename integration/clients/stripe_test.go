@@ -59,8 +59,8 @@ type shop struct {
 	failed   map[string]int // orders that ended with an error of the API, by its text
 }
 
-// newShop starts everything. inFlight is how long a retry waits at most. options changes how stripe-go is set up; what it
-// leaves alone has stripe-go's defaults.
+// newShop starts everything. inFlight is how long a retry waits at most. options changes how stripe-go is set up; what
+// it leaves alone has stripe-go's defaults.
 func newShop(t *testing.T, store, inFlight string, seed uint64, options func(*stripe.BackendConfig)) *shop {
 	t.Helper()
 	s := &shop{T: t, api: newAPI(t), network: newNetwork(t, cutShare, seed), failed: map[string]int{}}
@@ -189,10 +189,10 @@ func (s *shop) report(calls, kills int) {
 	}
 }
 
-// stripe-go with its defaults, and a proxy with its defaults but for the profile and the patience of retries, which wait
-// for as long as a busy machine takes: every call succeeds, and each order
-// is charged once. So do calls over our own transport instead of stripe-go's retries. Seen to fail with in_flight:
-// reject (stripe-go retries no 409: two of 150 calls failed), and with guarded: false (33 charges too many).
+// stripe-go with its defaults, and a proxy with its defaults but for the profile and for how long retries wait, so that a
+// busy machine has the time: every call succeeds, and each order is charged once. So do calls over our own transport
+// instead of stripe-go's retries. Seen to fail with in_flight: reject (stripe-go retries no 409: two of 150 calls
+// failed), and with guarded: false (33 charges too many).
 func TestSoakStripeGoThroughANetworkThatCutsConnections(t *testing.T) {
 	t.Parallel()
 	calls := soak.Times(t, 150)
