@@ -189,7 +189,7 @@ func (s *shop) report(calls, kills int) {
 	}
 }
 
-// stripe-go with its defaults, and a proxy with its defaults but for the profile and for how long retries wait, so that a
+// stripe-go with its defaults, and a proxy with its defaults but for the profile and how long retries wait, so that a
 // busy machine has the time: every call succeeds, and each order is charged once. So do calls over our own transport
 // instead of stripe-go's retries. Seen to fail with in_flight: reject (stripe-go retries no 409: two of 150 calls
 // failed), and with guarded: false (33 charges too many).
