@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/types/known/durationpb"
+
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/extproc"
 	"github.com/retrysafe/retrysafe/httpsafe"
@@ -83,6 +85,7 @@ func behindEnvoy(t *testing.T, api *orders, envoySends bool) probe.Recipe {
 		t.Fatal(err)
 	}
 	config.Server, config.Service = l.Addr().String(), strings.TrimPrefix(service, "http://")
+	config.Filter.MessageTimeout = durationpb.New(time.Minute)
 	recipe := api.recipe(t, serve(t, authenticated(envoy.New(t, config))), profile)
 	recipe.Variants.Large.Path = "/orders/huge"
 	return recipe

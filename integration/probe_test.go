@@ -91,7 +91,8 @@ func newProbedGuard(t testing.TB, profile httpsafe.Profile) *retrysafe.Guard {
 
 func newProbedGuardOn(t testing.TB, s retrysafe.Store, profile httpsafe.Profile) *retrysafe.Guard {
 	t.Helper()
-	guard := retrysafe.New(s, retrysafe.Options{Policy: retrysafe.Policy{
+	guard := retrysafe.New(s, retrysafe.Options{StoreTimeout: patience, Policy: retrysafe.Policy{
+		Lease:     patience,
 		Retention: retrysafe.Retention{Replay: profile.Retention, Key: profile.Retention, Audit: profile.Retention},
 	}})
 	t.Cleanup(func() { _ = guard.Shutdown(context.Background()) })

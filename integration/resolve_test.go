@@ -14,28 +14,24 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/stores/sqlitestore"
 )
 
-// The environment variables of an attempt's process.
-const (
-	attemptStore = "RETRYSAFE_TEST_ATTEMPT" // the store, a file or a URL; empty: the process runs the tests
-	attemptStops = "RETRYSAFE_TEST_STOPS"   // it pauses itself with SIGSTOP in the middle of its work
-)
-
-const attemptLease = 2 * time.Second
+// attemptStore is the environment variable of an attempt's process with its store, a file or a URL. If it is empty, the
+// process runs the tests.
+const attemptStore = "RETRYSAFE_TEST_ATTEMPT"
 
 func theRequest() retrysafe.Request {
 	return retrysafe.Request{Key: retrysafe.Key{Scope: "alice", ID: "pay-1"}, Fingerprint: "raw1:a"}
 }
 
-// working returns a guard that reruns abandoned keys, while other guards of the deployment refuse them.
+// working returns a guard that reruns abandoned keys, while other guards of the deployment refuse them. No heartbeat is
+// due before the test has let the lease end.
 func working(s retrysafe.Store) *retrysafe.Guard {
-	policy := retrysafe.Policy{Lease: attemptLease, OnAbandoned: retrysafe.Rerun()}
-	return retrysafe.New(s, retrysafe.Options{Policy: policy, SweepEvery: -1})
+	policy := retrysafe.Policy{Lease: patience, OnAbandoned: retrysafe.Rerun()}
+	return retrysafe.New(s, retrysafe.Options{Policy: policy, StoreTimeout: patience, SweepEvery: -1})
 }
 
 // TestAttemptProcess is the process of an attempt, when the test binary is started as one.
@@ -54,13 +50,7 @@ func TestAttemptProcess(t *testing.T) {
 		func(context.Context, *retrysafe.Attempt) (retrysafe.Result, error) {
 			woken := make(chan os.Signal, 1)
 			signal.Notify(woken, syscall.SIGCONT)
-			fmt.Println("working")
-			// no transaction is open here: the claim is done, and the first heartbeat is not due
-			if os.Getenv(attemptStops) != "" {
-				if err := syscall.Kill(os.Getpid(), syscall.SIGSTOP); err != nil {
-					return retrysafe.Result{}, err
-				}
-			}
+			fmt.Println("working") // no transaction is open here
 			<-woken
 			return retrysafe.Result{Body: []byte("zombie")}, nil
 		})
@@ -85,10 +75,10 @@ type attemptProcess struct {
 }
 
 // startAttempt starts a process, and returns when its work has begun.
-func startAttempt(t *testing.T, store string, env ...string) *attemptProcess {
+func startAttempt(t *testing.T, store string) *attemptProcess {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestAttemptProcess$")
-	cmd.Env = append(append(os.Environ(), attemptStore+"="+store), env...)
+	cmd.Env = append(os.Environ(), attemptStore+"="+store)
 	cmd.Stderr = os.Stderr
 	output, err := cmd.StdoutPipe()
 	if err != nil {
@@ -117,18 +107,13 @@ func (p *attemptProcess) signal(s os.Signal) {
 	}
 }
 
-// pausedStore is the store of a zombie in this process: its writes wait until the zombie is woken.
-type pausedStore struct {
-	retrysafe.Store
-	woken chan struct{}
-}
-
-func (s pausedStore) Extend(ctx context.Context, l retrysafe.Lease, d time.Duration) error {
-	select {
-	case <-s.woken:
-		return s.Store.Extend(ctx, l, d)
-	case <-ctx.Done():
-		return ctx.Err()
+// pause returns when the process stands still.
+func (p *attemptProcess) pause() {
+	p.t.Helper()
+	p.signal(syscall.SIGSTOP)
+	var status syscall.WaitStatus
+	if _, err := syscall.Wait4(p.Process.Pid, &status, syscall.WUNTRACED, nil); err != nil || !status.Stopped() {
+		p.t.Fatalf("the process is not paused: %v, %v", status, err)
 	}
 }
 
@@ -136,43 +121,44 @@ func (s pausedStore) Extend(ctx context.Context, l retrysafe.Lease, d time.Durat
 // Only one process can open a file, so there the zombie is in this process.
 func zombieBeside(t *testing.T, s retrysafe.Store, name string) (wake func()) {
 	if strings.HasPrefix(name, "postgres://") {
-		p := startAttempt(t, name, attemptStops+"=1")
+		p := startAttempt(t, name)
+		p.pause()
 		return func() {
 			p.signal(syscall.SIGCONT)
 			p.wantLine("ended: true")
 		}
 	}
-	paused, began, ended := pausedStore{s, make(chan struct{})}, make(chan struct{}), make(chan error, 1)
+	woken, began, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	go func() {
-		_, err := working(paused).Do(context.Background(), theRequest(),
+		_, err := working(s).Do(context.Background(), theRequest(),
 			func(context.Context, *retrysafe.Attempt) (retrysafe.Result, error) {
 				close(began)
-				<-paused.woken
+				<-woken
 				return retrysafe.Result{Body: []byte("zombie")}, nil
 			})
 		ended <- err
 	}()
 	<-began
 	return func() {
-		close(paused.woken)
+		close(woken)
 		if err := <-ended; !errors.Is(err, retrysafe.ErrLeaseLost) {
 			t.Errorf("the zombie ended with %v, want ErrLeaseLost", err)
 		}
 	}
 }
 
-// abandonedAt waits until attempt n at the key is abandoned.
-func abandonedAt(t *testing.T, s retrysafe.Inspector, n int) {
+// abandon lets the lease of attempt n at the key end, as if an hour had passed.
+func abandon(t *testing.T, s retrysafe.Inspector, name string, n int) {
 	t.Helper()
-	for late := time.Now().Add(20 * time.Second); ; {
-		found, err := s.Inspect(t.Context(), theRequest().Key.Digest())
-		if err != nil || len(found) != 1 || time.Now().After(late) {
-			t.Fatalf("attempt %d was not abandoned: %+v, %v", n, found, err)
-		}
-		if found[0].State == retrysafe.Pending && found[0].LeaseLeft == 0 && found[0].Attempt == n {
-			return
-		}
-		time.Sleep(min(found[0].LeaseLeft+time.Millisecond, attemptLease))
+	driver, source, table := "sqlite", "file:"+name+"?_pragma=busy_timeout(60000)", "retrysafe_records"
+	if strings.HasPrefix(name, "postgres://") {
+		driver, source, table = "pgx", name, "retrysafe.claims"
+	}
+	_, aged := openDB(t, driver, source).Exec("UPDATE " + table + " SET ends_at = ends_at - 3600000000")
+	found, err := s.Inspect(t.Context(), theRequest().Key.Digest())
+	if err := errors.Join(aged, err); err != nil || len(found) != 1 || found[0].State != retrysafe.Pending ||
+		found[0].LeaseLeft != 0 || found[0].Attempt != n {
+		t.Fatalf("attempt %d is not abandoned: %+v, %v", n, found, err)
 	}
 }
 
@@ -206,11 +192,11 @@ func resolveBesideAZombie(t *testing.T, name string, action retrysafe.ResolveAct
 	killed.signal(syscall.SIGKILL)
 	_ = killed.Wait() // an error is expected, because it was killed
 	s := open()
-	abandonedAt(t, s.(retrysafe.Inspector), 1)
+	abandon(t, s.(retrysafe.Inspector), name, 1)
 	wake := zombieBeside(t, s, name)
-	abandonedAt(t, s.(retrysafe.Inspector), 2)
+	abandon(t, s.(retrysafe.Inspector), name, 2)
 
-	guard := retrysafe.New(s, retrysafe.Options{SweepEvery: -1}) // refuses abandoned keys
+	guard := retrysafe.New(s, retrysafe.Options{StoreTimeout: patience, SweepEvery: -1}) // refuses abandoned keys
 	runs := 0
 	retry := func() string {
 		out, err := guard.Do(t.Context(), theRequest(), func(context.Context, *retrysafe.Attempt) (retrysafe.Result, error) {

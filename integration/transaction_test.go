@@ -43,7 +43,9 @@ func newShop(t *testing.T) *shop {
 		t.Fatal(err)
 	}
 	s := &shop{T: t, db: db, store: store}
-	guard := retrysafe.New(store, retrysafe.Options{Policy: retrysafe.Policy{OnAbandoned: retrysafe.Rerun()}})
+	guard := retrysafe.New(store, retrysafe.Options{
+		StoreTimeout: patience, Policy: retrysafe.Policy{OnAbandoned: retrysafe.Rerun()},
+	})
 	t.Cleanup(func() { guard.Shutdown(context.Background()) })
 	server := httptest.NewServer(httpsafe.Middleware(guard, httpsafe.ScopeNone(), httpsafe.Options{})(s))
 	t.Cleanup(server.Close)

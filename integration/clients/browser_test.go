@@ -125,8 +125,8 @@ func TestTheBrowserPaysOnce(t *testing.T) {
 	// A refusal says nothing of an attempt that came before it.
 	loses.Store(true)
 	b.Run(`p.pay("refused later", 4200)`)
+	refuses.Store(true) // first: the page may send it again at any time
 	loses.Store(false)
-	refuses.Store(true)
 	b.Run(`p.pay("refused", 4200)`)
 	refuses.Store(false)
 	const refused = `p.intents().then(all => all.filter(i => i.answer?.status === 405)

@@ -59,24 +59,26 @@ type shop struct {
 	failed   map[string]int // orders that ended with an error of the API, by its text
 }
 
-// newShop starts everything. options changes how stripe-go is set up; what it leaves alone has stripe-go's defaults.
-func newShop(t *testing.T, store string, seed uint64, options func(*stripe.BackendConfig)) *shop {
+// newShop starts everything. inFlight is how long a retry waits at most. options changes how stripe-go is set up; what
+// it leaves alone has stripe-go's defaults.
+func newShop(t *testing.T, store, inFlight string, seed uint64, options func(*stripe.BackendConfig)) *shop {
 	t.Helper()
 	s := &shop{T: t, api: newAPI(t), network: newNetwork(t, cutShare, seed), failed: map[string]int{}}
-	s.proxy = newProxy(t, fmt.Sprintf("upstream: %s\nstore: %s\ndefaults: {profile: stripe}\n", s.api.url, store))
+	const config = "upstream: %s\nstore: %s\ndefaults: {profile: stripe, in_flight: wait:%s}\n"
+	s.proxy = newProxy(t, fmt.Sprintf(config, s.api.url, store, inFlight))
 	address, err := s.proxy.start()
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.network.server.Store(address)
-	config := &stripe.BackendConfig{
+	backend := &stripe.BackendConfig{
 		URL:           stripe.String(s.network.url()),
 		LeveledLogger: &stripe.LeveledLogger{Level: stripe.LevelNull},
 	}
 	if options != nil {
-		options(config)
+		options(backend)
 	}
-	s.stripe = stripe.NewClient("sk_test_shop", stripe.WithBackends(stripe.NewBackendsWithConfig(config)))
+	s.stripe = stripe.NewClient("sk_test_shop", stripe.WithBackends(stripe.NewBackendsWithConfig(backend)))
 	return s
 }
 
@@ -187,9 +189,10 @@ func (s *shop) report(calls, kills int) {
 	}
 }
 
-// stripe-go with its defaults, and a proxy with its defaults but for the profile: every call succeeds, and each order
-// is charged once. So do calls over our own transport instead of stripe-go's retries. Seen to fail with in_flight:
-// reject (stripe-go retries no 409: two of 150 calls failed), and with guarded: false (33 charges too many).
+// stripe-go with its defaults, and a proxy with its defaults but for the profile and how long retries wait, so that a
+// busy machine has the time: every call succeeds, and each order is charged once. So do calls over our own transport
+// instead of stripe-go's retries. Seen to fail with in_flight: reject (stripe-go retries no 409: two of 150 calls
+// failed), and with guarded: false (33 charges too many).
 func TestSoakStripeGoThroughANetworkThatCutsConnections(t *testing.T) {
 	t.Parallel()
 	calls := soak.Times(t, 150)
@@ -205,7 +208,7 @@ func TestSoakStripeGoThroughANetworkThatCutsConnections(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newShop(t, filepath.Join(t.TempDir(), "keys.db"), 1, options)
+			s := newShop(t, filepath.Join(t.TempDir(), "keys.db"), "1m", 1, options)
 			s.chargeAll(calls)
 			s.report(calls, 0)
 			if len(s.failed) > 0 {
@@ -227,7 +230,7 @@ func TestSoakStripeGoWhileTheProxyIsKilled(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newShop(t, store(t), 2, nil)
+			s := newShop(t, store(t), "5s", 2, nil)
 			s.ended = make(chan struct{}, calls)
 			killed := make(chan int, 1)
 			go func() { killed <- s.killAlong(calls, kills) }()

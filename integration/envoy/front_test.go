@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/types/known/durationpb"
+
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/extproc"
 	"github.com/retrysafe/retrysafe/httpsafe"
@@ -42,14 +44,14 @@ func block(t testing.TB, name string) string {
 	return ""
 }
 
-// configOf returns the page's configuration with other addresses.
+// configOf returns the page's configuration with other addresses, and with patience for a busy machine.
 func configOf(t testing.TB, service, server string) *Config {
 	t.Helper()
 	c, err := Parse(block(t, "envoy.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Service, c.Server = service, server
+	c.Service, c.Server, c.Filter.MessageTimeout = service, server, durationpb.New(time.Minute)
 	return c
 }
 
@@ -213,9 +215,9 @@ func want[T comparable](t testing.TB, what string, got, want T) {
 // soon waits until is returns true.
 func soon(t testing.TB, what string, is func() bool) {
 	t.Helper()
-	for late := time.Now().Add(20 * time.Second); !is(); time.Sleep(time.Millisecond) {
+	for late := time.Now().Add(time.Minute); !is(); time.Sleep(time.Millisecond) {
 		if time.Now().After(late) {
-			t.Fatalf("%s: not within 20 s", what)
+			t.Fatalf("%s: not within a minute", what)
 		}
 	}
 }

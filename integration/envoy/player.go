@@ -56,7 +56,7 @@ func New(t testing.TB, c *Config) *Player {
 	t.Helper()
 	conn, err := grpc.NewClient("passthrough:///"+c.Server, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32)), // Envoy has no limit
-		grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: time.Second}))
+		grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: time.Minute}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	route "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	filter "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ext_proc/v3"
 	extprocpb "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/extproc"
@@ -224,31 +225,31 @@ func (s *slow) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func TestARetryWaitsForTheFirstAttempt(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		most time.Duration
-		want string
+		timeout, most time.Duration // of Envoy's wait for a reply
+		want          string
 	}{
-		"granted": {time.Minute, "201 charge 1"}, "refused": {0, "504"},
+		"granted": {time.Minute, time.Minute, "201 charge 1"}, "refused": {300 * time.Millisecond, 0, "504"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newSlow()
 			f := newFront(t, s, settings{
-				filter: func(f *Config) {
-					f.Filter.MessageTimeout.Seconds, f.Filter.MessageTimeout.Nanos = 0, 300_000_000
-					f.Filter.MaxMessageTimeout.Seconds = int64(c.most / time.Second)
-				},
-				proxy: func(o *proxy.Options) { o.Default.Policy.OnInFlight = retrysafe.Wait(time.Minute) },
+				filter: func(f *Config) { f.Filter.MaxMessageTimeout = durationpb.New(c.most) },
+				proxy:  func(o *proxy.Options) { o.Default.Policy.OnInFlight = retrysafe.Wait(time.Minute) },
 			})
 			answers := make(chan answer, 2)
 			send := func() { answers <- f.send(t.Context(), http.MethodPost, "/charges", "a", strings.NewReader("1")) }
 			go send()
 			<-s.reached
+			first := f.Filter.MessageTimeout
+			f.Filter.MessageTimeout = durationpb.New(c.timeout)
 			go send()
 			if c.most == 0 {
 				want(t, "retry", (<-answers).String(), c.want)
 			} else {
 				soon(t, "the retry is granted more time", func() bool { return f.Extended.Load() >= 1 })
 			}
+			f.Filter.MessageTimeout = first
 			close(s.release)
 			want(t, "answer", (<-answers).String(), "201 charge 1")
 			if c.most > 0 {
@@ -293,12 +294,26 @@ func TestTheTimeoutOfAnAttempt(t *testing.T) {
 // Seen to fail with &x.deadline for nil in extproc.Transport: 504 upstream-timeout, while the service still worked.
 func TestASlowService(t *testing.T) {
 	t.Parallel()
-	s := newSlow()
-	f := newFront(t, s, settings{proxy: func(o *proxy.Options) { o.Default.BodyTimeout = 500 * time.Millisecond }})
-	time.AfterFunc(time.Second, func() { close(s.release) })
-	f.charge("a", "1", "201 charge 1")
-	f.charge("a", "1", "201 charge 1")
-	want(t, "charges", s.charges.Load(), 1)
+	for timeout := 300 * time.Millisecond; ; timeout *= 4 {
+		s := newSlow()
+		f := newFront(t, s, settings{proxy: func(o *proxy.Options) { o.Default.BodyTimeout = timeout }})
+		go func() {
+			select {
+			case <-s.reached:
+				time.Sleep(timeout) // what no body may take
+				close(s.release)
+			case <-t.Context().Done():
+			}
+		}()
+		a := f.send(t.Context(), http.MethodPost, "/charges", "a", strings.NewReader("1"))
+		if a.status == http.StatusRequestTimeout && timeout < time.Minute {
+			continue // on a busy machine the body took so long
+		}
+		want(t, "answer", a.String(), "201 charge 1")
+		f.charge("a", "1", "201 charge 1")
+		want(t, "charges", s.charges.Load(), 1)
+		return
+	}
 }
 
 const unavailableText = "503 upstream connect error or disconnect/reset before headers"

@@ -22,7 +22,7 @@ func TestWithoutAnInbox(t *testing.T) {
 				url := l.start(s, "DATABASE="+ledger, "BOUNDARIES="+s.Addr().String(), "COMPLETE="+c.how)
 				arrived, acknowledged := s.arm("order-1", c.killedAt), make(chan error, 1)
 				go func() {
-					_, err := charge(t.Context(), "order-1", attemptTimeout, true, "", func() string { return url })
+					_, err := charge(t.Context(), "order-1", patience, true, "", func() string { return url })
 					acknowledged <- err
 				}()
 				p := <-arrived

@@ -244,7 +244,7 @@ func (s *stand) hitClaims(victim string, strike func(proceed func())) {
 		o := s.begin(v, victim, unclaimed)
 		all, answers = append(all, o), append(answers, o.start(s.Context()))
 	}
-	for late, waiting := time.Now().Add(patience), 0; waiting < len(all); {
+	for late, waiting := time.Now().Add(patience), 0; waiting < len(all); pause(s.Context(), 10*time.Millisecond) {
 		err := s.pool.QueryRow(s.Context(), "SELECT count(DISTINCT pid) FROM pg_locks WHERE NOT granted").Scan(&waiting)
 		if err != nil || time.Now().After(late) {
 			s.Fatalf("%d claims wait, want %d: %v", waiting, len(all), err)

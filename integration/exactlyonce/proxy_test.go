@@ -34,8 +34,8 @@ var (
 	lease   = 3 * time.Second
 )
 
-// newProxy starts a proxy for a service.
-func newProxy(s *stand, upstream string) *proxy {
+// newProxy starts a proxy for a service, with these times of its route.
+func newProxy(s *stand, upstream string, timeout, lease time.Duration) *proxy {
 	s.Helper()
 	return startProxy(s, fmt.Sprintf(`
 upstream: %s

@@ -85,7 +85,7 @@ func newStand(t *testing.T, c *counts, way string, languages ...language) *stand
 		one := &service{language: l, way: way, direct: l.start(s, environment...)}
 		if way == behindProxy {
 			for i := range one.proxies {
-				one.proxies[i] = newProxy(s, one.direct)
+				one.proxies[i] = newProxy(s, one.direct, timeout, lease)
 			}
 		}
 		s.services = append(s.services, one)
