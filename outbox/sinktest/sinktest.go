@@ -13,10 +13,10 @@ import (
 const (
 	batchSize = 100
 	// patience is how long a message that counts as sent may take to be seen at the receiver.
-	patience = 10 * time.Second
+	patience = time.Minute
 	// late is how long Send may take to return after its context has ended. A relay has a quarter of its lease left to
 	// save the results.
-	late = 5 * time.Second
+	late = 15 * time.Second
 )
 
 // Run checks a sink. newMessage returns a message that the receiver accepts, without a Key. receive takes the messages
