@@ -157,7 +157,6 @@ func (unpurged) Purge(context.Context, ...jetstream.StreamPurgeOpt) error {
 func TestPurgeAgainDropsTheParts(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
-	s.tryTimeout = time.Minute // a try that is cut off leaves its parts to their TTL
 	reads := s.reads
 	for _, reopened := range []bool{false, true} {
 		l := acquire(t, s, fmt.Sprint("reopened ", reopened))
