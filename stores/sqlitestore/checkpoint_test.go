@@ -90,11 +90,14 @@ func TestCommitsDoNotCopyTheLog(t *testing.T) {
 	}
 }
 
-// The log does not grow with what is written. Seen to fail with checkpointer.saved doing nothing, and without the
-// checkpoint on the writer: there is always something left then.
+// The log does not grow with what is written. Seen to fail with checkpointer.saved doing nothing.
 func TestTheLogStaysSmall(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
+	if err := s.sweeper.pass.Take(t.Context()); err != nil { // a sweep would have the log looked at too
+		t.Fatal(err)
+	}
+	defer s.sweeper.pass.End()
 	// Otherwise SQLite would copy a long log in a commit.
 	if _, err := s.writer.conn.ExecContext(t.Context(), "PRAGMA wal_autocheckpoint = 0"); err != nil {
 		t.Fatal(err)
@@ -120,7 +123,9 @@ func TestTheLogStaysSmall(t *testing.T) {
 			t.Errorf("the log has %d pages", before)
 			break
 		}
-		pages, _ = logSize(t, s)
+		if all, _ := logSize(t, s); all >= 0 { // it is known
+			pages = all
+		}
 	}
 	hasBegunAnew.Store(true)
 	callers.Wait()
