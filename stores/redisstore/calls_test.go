@@ -100,7 +100,7 @@ func TestCallsEnd(t *testing.T) {
 	t.Parallel()
 	r := startSet(t, nil)
 	client, err := rueidis.NewClient(rueidis.ClientOption{
-		InitAddress: []string{r.Address()}, DisableCache: true, ConnWriteTimeout: 2 * time.Minute, // longer than a call may take
+		InitAddress: []string{r.Address()}, DisableCache: true, ConnWriteTimeout: 2 * time.Minute, // longer than a call
 	})
 	if err != nil {
 		t.Fatal(err)
