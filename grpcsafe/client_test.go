@@ -45,14 +45,17 @@ func TestStockRetryPolicy(t *testing.T) {
 	k := newKit(t)
 	k.options.InFlightUnavailable = true
 	k.dial = []grpc.DialOption{grpc.WithDefaultServiceConfig(stock)}
-	refused := make(chan struct{})
+	refused, ended := make(chan struct{}), make(chan struct{})
 	var once sync.Once
 	k.outside = []grpc.UnaryServerInterceptor{func(ctx context.Context, in any, _ *grpc.UnaryServerInfo,
 		handler grpc.UnaryHandler,
 	) (any, error) {
 		out, err := handler(ctx, in)
 		if codeOf(err) == codes.Unavailable {
-			once.Do(func() { close(refused) })
+			once.Do(func() {
+				close(refused)
+				<-ended // so that the next try gets the answer
+			})
 		}
 		return out, err
 	}}
@@ -61,6 +64,7 @@ func TestStockRetryPolicy(t *testing.T) {
 		go func() { again <- k.create("k") }()
 		<-refused
 	}).wantThing("thing-1", false)
+	close(ended)
 	(<-again).wantThing("thing-1", true)
 	k.wantRuns(1)
 }

@@ -74,41 +74,43 @@ func TestOutboxTopics(t *testing.T) {
 // Two outboxes of one program have series of their own. Seen to fail with the name left out at each instrument, and
 // out of newOperations.
 func TestTwoOutboxes(t *testing.T) {
-	m := newMeter(t)
-	names := []string{"orders", "mail"}
-	for i, name := range names {
-		n := i + 1
-		stop, err := otelsafe.WatchOutbox(&statser{stats: outbox.Stats{Dead: n}},
-			otelsafe.WatchOptions{MeterProvider: m.provider, Name: name})
-		if err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		m := newMeter(t)
+		names := []string{"orders", "mail"}
+		for i, name := range names {
+			n := i + 1
+			stop, err := otelsafe.WatchOutbox(&statser{stats: outbox.Stats{Dead: n}},
+				otelsafe.WatchOptions{MeterProvider: m.provider, Name: name})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer stop()
+			o, err := otelsafe.NewOutboxObserver(otelsafe.OutboxOptions{
+				MeterProvider: m.provider, Name: name, TopicFunc: func(topic string) string { return topic },
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, kind := range []outbox.EventKind{
+				outbox.MessageSent, outbox.BatchEnded, outbox.LeaseLost,
+				outbox.SweepEnded, outbox.DatabaseFailed,
+			} {
+				o.Observe(t.Context(), outbox.Event{Kind: kind, Topic: "paid", Count: n})
+			}
 		}
-		defer stop()
-		o, err := otelsafe.NewOutboxObserver(otelsafe.OutboxOptions{
-			MeterProvider: m.provider, Name: name, TopicFunc: func(topic string) string { return topic },
+		m.want(map[string]float64{
+			"retrysafe.outbox.messages{outbox=orders,state=dead}": 1, "retrysafe.outbox.messages{outbox=mail,state=dead}": 2,
+			"retrysafe.outbox.swept{outbox=orders}": 1, "retrysafe.outbox.swept{outbox=mail}": 2,
+			"retrysafe.outbox.deliveries{outbox=mail,outcome=sent,topic=paid}": 1,
 		})
-		if err != nil {
-			t.Fatal(err)
+		all := m.series()
+		for name := range all {
+			other := strings.NewReplacer("outbox=orders", "outbox=mail", "outbox=mail", "outbox=orders").Replace(name)
+			if _, there := all[other]; !there || other == name {
+				t.Errorf("%s does not tell the outboxes apart", name)
+			}
 		}
-		for _, kind := range []outbox.EventKind{
-			outbox.MessageSent, outbox.BatchEnded, outbox.LeaseLost,
-			outbox.SweepEnded, outbox.DatabaseFailed,
-		} {
-			o.Observe(t.Context(), outbox.Event{Kind: kind, Topic: "paid", Count: n})
-		}
-	}
-	m.want(map[string]float64{
-		"retrysafe.outbox.messages{outbox=orders,state=dead}": 1, "retrysafe.outbox.messages{outbox=mail,state=dead}": 2,
-		"retrysafe.outbox.swept{outbox=orders}": 1, "retrysafe.outbox.swept{outbox=mail}": 2,
-		"retrysafe.outbox.deliveries{outbox=mail,outcome=sent,topic=paid}": 1,
 	})
-	all := m.series()
-	for name := range all {
-		other := strings.NewReplacer("outbox=orders", "outbox=mail", "outbox=mail", "outbox=orders").Replace(name)
-		if _, there := all[other]; !there || other == name {
-			t.Errorf("%s does not tell the outboxes apart", name)
-		}
-	}
 }
 
 type statser struct {

@@ -133,12 +133,14 @@ func (ager) PendingAges(context.Context) (p95, p99, oldest time.Duration, err er
 }
 
 func TestAStoreThatKnowsTheAges(t *testing.T) {
-	s := memstore.New(memstore.Options{})
-	for i := range 1001 {
-		take(t, s, fmt.Sprint(i), time.Hour)
-	}
-	m, _ := watch(t, ager{s}, otelsafe.WatchOptions{})
-	m.want(map[string]float64{age("0.95"): 1, age("0.99"): 60, age("1"): 3600, unread: 0})
+	synctest.Test(t, func(t *testing.T) {
+		s := memstore.New(memstore.Options{})
+		for i := range 1001 {
+			take(t, s, fmt.Sprint(i), time.Hour)
+		}
+		m, _ := watch(t, ager{s}, otelsafe.WatchOptions{})
+		m.want(map[string]float64{age("0.95"): 1, age("0.99"): 60, age("1"): 3600, unread: 0})
+	})
 }
 
 // Two records a second, kept for an hour by half and for two hours by the other: that makes 10 800 in the long run.

@@ -16,7 +16,7 @@ const (
 	patience = time.Minute
 	// late is how long Send may take to return after its context has ended. A relay has a quarter of its lease left to
 	// save the results.
-	late = 5 * time.Second
+	late = 15 * time.Second
 )
 
 // Run checks a sink. newMessage returns a message that the receiver accepts, without a Key. receive takes the messages

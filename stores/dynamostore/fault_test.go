@@ -450,18 +450,25 @@ func (p *pausing) GetItem(ctx context.Context, in *dynamodb.GetItemInput, o ...f
 func TestClaimThatIsPausedBehindItsRead(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
-	params := retrysafe.ClaimParams{Key: retrysafe.Key{ID: "k"}, Owner: retrysafe.NewOwner(), Lease: time.Second}
+	params := retrysafe.ClaimParams{Key: retrysafe.Key{ID: "k"}, Owner: retrysafe.NewOwner(), Lease: time.Minute}
 	c, err := s.Claim(t.Context(), params)
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := &pausing{Client: s.client} // dynalite does not tell with a failed condition what there is: it is read
-	paused := openOn(t, p, s.table)
+	machine, stood := machineTime(), time.Duration(0)
+	paused, err := open(t.Context(), p, Options{Table: s.table}, newClock(DefaultMaxSkew/2, func() ticks {
+		now := machine()
+		return ticks{now.mono + stood, now.wall + stood}
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
 	p.then = func() {
 		if err := s.Extend(t.Context(), c.Lease, week); err != nil {
 			t.Error(err)
 		}
-		time.Sleep(params.Lease + DefaultMaxSkew)
+		stood = 2 * params.Lease
 	}
 	params.Owner = retrysafe.NewOwner()
 	got, err := paused.Claim(t.Context(), params)

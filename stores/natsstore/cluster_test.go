@@ -68,6 +68,7 @@ type load struct {
 	*testing.T
 	cluster *servers.NATSCluster
 	stores  []*Store
+	patient []*Store // of the same servers, for calls that must be answered
 	next    atomic.Int64
 	fault   atomic.Int64 // odd while there is a fault
 	ctx     context.Context
@@ -102,6 +103,7 @@ func newLoad(t *testing.T, c *servers.NATSCluster) *load {
 			newBucket(t, js, BucketOptions{Bucket: bucket, Replicas: 3})
 		}
 		l.stores = append(l.stores, open(t, js, Options{Bucket: bucket, Timeout: 3 * time.Second}))
+		l.patient = append(l.patient, open(t, js, Options{Bucket: bucket, Timeout: patience}))
 	}
 	for range clientsOfAServer {
 		for i := range l.stores {
@@ -115,9 +117,9 @@ func newLoad(t *testing.T, c *servers.NATSCluster) *load {
 // giveUp makes a key abandoned.
 func (l *load) giveUp(id string) {
 	l.Helper()
-	c, err := l.stores[0].Claim(l.ctx, params(id))
+	c, err := l.patient[0].Claim(l.ctx, params(id))
 	if err == nil {
-		err = l.stores[0].Extend(l.ctx, c.Lease, 0)
+		err = l.patient[0].Extend(l.ctx, c.Lease, 0)
 	}
 	if err != nil {
 		l.Fatal(err)
@@ -253,7 +255,7 @@ func (l *load) verify(name string) {
 				if f.completed {
 					acknowledged.Add(1)
 				}
-				if !l.kept(l.stores[i%3], n, f) {
+				if !l.kept(l.patient[i%3], n, f) {
 					lost.Add(1)
 				}
 			}

@@ -28,13 +28,15 @@ var params, acquire, until = testkit.Params, testkit.Acquire, testkit.Eventually
 // connect returns a connection that ends with the test, and that is made anew for as long as that takes.
 func connect(t testing.TB, url string, o ...nats.Option) jetstream.JetStream {
 	t.Helper()
-	o = append([]nats.Option{nats.MaxReconnects(-1), nats.ReconnectWait(20 * time.Millisecond)}, o...)
+	o = append([]nats.Option{
+		nats.MaxReconnects(-1), nats.ReconnectWait(20 * time.Millisecond), nats.Timeout(patience),
+	}, o...)
 	conn, err := nats.Connect(url, o...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(conn.Close)
-	js, err := jetstream.New(conn)
+	js, err := jetstream.New(conn, jetstream.WithDefaultTimeout(patience))
 	if err != nil {
 		t.Fatal(err)
 	}

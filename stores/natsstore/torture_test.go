@@ -58,11 +58,11 @@ func tortured() torture.Subject {
 		},
 		Open: func(ctx context.Context, place, mutant string) (retrysafe.Store, error) {
 			url, bucket, _ := strings.Cut(place, " ")
-			conn, err := nats.Connect(url)
+			conn, err := nats.Connect(url, nats.Timeout(patience))
 			if err != nil {
 				return nil, err
 			}
-			js, err := jetstream.New(conn)
+			js, err := jetstream.New(conn, jetstream.WithDefaultTimeout(patience))
 			if err != nil {
 				return nil, err
 			}

@@ -36,20 +36,21 @@ func (s *Store) Watch(ctx context.Context, k retrysafe.Key) (changed <-chan stru
 	if err != nil {
 		return nil, nil, fmt.Errorf("watch %s: %w", k, err)
 	}
+	connected := s.conn.StatusChanged(nats.CONNECTED) // from here on: the connection may be lost as soon as it is flushed
+	stop = sync.OnceFunc(func() {
+		_ = sub.Unsubscribe() // it fails only if the connection is closed
+		s.conn.RemoveStatusListener(connected)
+	})
 	limited, cancel := context.WithTimeout(ctx, s.options.Timeout)
 	defer cancel()
 	if err := s.conn.FlushWithContext(limited); err != nil { // until the server has the subscription
-		_ = sub.Unsubscribe()
+		stop()
 		return nil, nil, fmt.Errorf("watch %s: %w", k, err)
 	}
-	connected := s.conn.StatusChanged(nats.CONNECTED)
 	go func() {
 		for range connected {
 			wake()
 		}
 	}()
-	return c, sync.OnceFunc(func() {
-		_ = sub.Unsubscribe() // it fails only if the connection is closed
-		s.conn.RemoveStatusListener(connected)
-	}), nil
+	return c, stop, nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/testing/servers"
 	"github.com/retrysafe/retrysafe/internal/testing/soak"
+	"github.com/retrysafe/retrysafe/stores/internal/testkit"
 )
 
 // cluster is the cluster of all tests here, one after the other.
@@ -32,7 +33,9 @@ func clusterStores(t testing.TB, c *servers.RedisCluster, n int, o Options) []*S
 			t.Fatal(err)
 		}
 		t.Cleanup(client.Close)
-		stores = append(stores, openOn(t, client, o))
+		s := openOn(t, client, o)
+		s.roleTimeout = testkit.Patience // no server is down for long
+		stores = append(stores, s)
 	}
 	return stores
 }

@@ -120,6 +120,7 @@ func (c *crowd) call(ctx context.Context, s *Store) {
 // take claims one key, works and completes it if it gets it, and reports whether the key has its answer.
 func (c *crowd) take(ctx context.Context, s *Store, id string) (answered bool) {
 	p := params(id)
+	p.Lease = time.Hour // longer than a call is repeated
 	claim, ok := repeat(ctx, c, func() (retrysafe.Claim, error) { return s.Claim(ctx, p) })
 	if !ok {
 		return false
@@ -148,7 +149,7 @@ func (c *crowd) work(ctx context.Context, s *Store, id string, claim retrysafe.C
 	if claim.Lease.Fence%2 == 0 {
 		step := retrysafe.StepResult{Name: "charge", Data: []byte(body)}
 		c.under(ctx, id, func() error { return s.Checkpoint(ctx, claim.Lease, step) })
-		c.under(ctx, id, func() error { return s.Extend(ctx, claim.Lease, time.Minute) })
+		c.under(ctx, id, func() error { return s.Extend(ctx, claim.Lease, time.Hour) })
 	}
 	if c.under(ctx, id, func() error {
 		return s.Complete(ctx, claim.Lease, retrysafe.Result{Body: []byte(body)}, retrysafe.Retention{})

@@ -187,11 +187,12 @@ func sentinelStore(t testing.TB, group *servers.RedisSentinel, o Options) *Store
 func claimAll(t testing.TB, s *Store) (acknowledged []string) {
 	t.Helper()
 	for i := range attempts {
-		id := fmt.Sprint("order-", i)
-		c, err := s.Claim(context.Background(), params(id))
+		p := params(fmt.Sprint("order-", i))
+		p.Lease = time.Hour // it must not run out before the failover has ended
+		c, err := s.Claim(context.Background(), p)
 		switch {
 		case err == nil && c.Verdict == retrysafe.Acquired:
-			acknowledged = append(acknowledged, id)
+			acknowledged = append(acknowledged, p.Key.ID)
 		case !errors.Is(err, ErrNotReplicated):
 			t.Fatalf("claim of a fresh key: %v, %v", c.Verdict, err)
 		}

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"net"
 	"testing"
 	"time"
 
@@ -21,10 +22,13 @@ var (
 	tagsOf, claimTagged, findIDs          = testkit.TagsOf, testkit.AcquireTagged, testkit.FindIDs
 )
 
-// connect returns a client for as long as the test runs.
+// connect returns a client for as long as the test runs. It does not ping a server that it has not used for a second:
+// some tests count the answers.
 func connect(t testing.TB, address string) rueidis.Client {
 	t.Helper()
-	c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{address}, DisableCache: true})
+	c, err := rueidis.NewClient(rueidis.ClientOption{
+		InitAddress: []string{address}, DisableCache: true, Dialer: net.Dialer{KeepAlive: -1},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

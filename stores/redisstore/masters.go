@@ -57,8 +57,8 @@ func (m *master) longest() int {
 	return storekit.MaxContent
 }
 
-// roleTimeout bounds the question for its role that goes to each server of a cluster: one of them may be down.
-const roleTimeout = 2 * time.Second
+// defaultRoleTimeout bounds the question for its role that goes to each server of a cluster: one of them may be down.
+const defaultRoleTimeout = 2 * time.Second
 
 // masters returns the servers that take writes: one, or those of a cluster. silent are those that do not answer, which
 // may be masters or replicas.
@@ -68,7 +68,7 @@ func (s *Store) masters(ctx context.Context) (masters map[string]rueidis.Client,
 		return map[string]rueidis.Client{"the server": s.client}, nil
 	}
 	masters, silent = map[string]rueidis.Client{}, map[string]error{}
-	ctx, cancel := context.WithTimeout(ctx, roleTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.roleTimeout)
 	defer cancel()
 	var mu sync.Mutex
 	var all sync.WaitGroup

@@ -44,7 +44,8 @@ func TestSize(t *testing.T) {
 func TestSizeOfAServerThatIsDown(t *testing.T) {
 	t.Parallel()
 	r := startSet(t, nil)
-	s := openOn(t, connect(t, r.Address()), Options{Timeout: time.Second})
+	s := openOn(t, connect(t, r.Address()), Options{})
+	s.options.Timeout = 100 * time.Millisecond
 	r.Kill(t)
 	if entries, bytes, err := s.Size(t.Context()); err == nil {
 		t.Errorf("Size = %d, %d and no error", entries, bytes)

@@ -78,6 +78,8 @@ type Store struct {
 	watches storekit.Watches
 	topics  topics
 
+	roleTimeout time.Duration // tests make it longer
+
 	// inScript is the name of the index that scripts write; "" in a Cluster, where they cannot, and without Index.
 	inScript string
 	indexing chan struct{} // see addToIndex
@@ -110,7 +112,7 @@ func New(ctx context.Context, client rueidis.Client, o Options) (*Store, error) 
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{client: client, options: o, scripts: newScripts(o.WaitReplicas > 0)}
+	s := &Store{client: client, options: o, scripts: newScripts(o.WaitReplicas > 0), roleTimeout: defaultRoleTimeout}
 	switch {
 	case !o.Index:
 	case client.Mode() == rueidis.ClientModeCluster:

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 	"sync/atomic"
 	"time"
@@ -157,6 +158,9 @@ func (s *Store) onReader(ctx context.Context, q query) (all, left int64, err err
 		c := scanner{row: row}
 		_, n, copied := c.int(), c.int(), c.int()
 		all, left = n, n-copied
+		if n < 0 { // not known: a commit was just changing it
+			left = math.MaxInt32
+		}
 		return c.err
 	})
 	return all, left, err

@@ -75,6 +75,12 @@ func TestFullFileSystem(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+			// What is only in the log would take more of the disk. It depends on when the log was first looked at.
+			for _, left := logSize(t, s); left > 0; _, left = logSize(t, s) {
+				if _, _, err := s.onReader(t.Context(), "checkpoint"); err != nil {
+					t.Fatal(err)
+				}
+			}
 			fill(t, 64<<20/reservedPart*3/4)
 			if _, err := s.Claim(t.Context(), params("before")); !errors.Is(err, retrysafe.ErrStoreFull) {
 				t.Errorf("Claim: %v, want ErrStoreFull", err)
@@ -135,7 +141,9 @@ func TestTheLogLeavesTheReserve(t *testing.T) {
 				}
 				last := fillUntilRefused(t, s, folder)
 				unpin()
-				for i := range 4 * checkpointPages / 3 {
+				const longest = 2 * 64 << 20 / logPart
+				isLong := func() bool { return fileSize(s.path+"-wal") > longest }
+				for i, end := 0, time.Now().Add(time.Minute); i < 4*checkpointPages/3 || isLong() && time.Now().Before(end); i++ {
 					if err := s.Extend(t.Context(), last, time.Minute); err != nil {
 						t.Fatalf("Extend %d: %v", i, err)
 					}
@@ -143,8 +151,8 @@ func TestTheLogLeavesTheReserve(t *testing.T) {
 				if err := s.Complete(t.Context(), last, retrysafe.Result{Body: make([]byte, 1<<20)}, retrysafe.Retention{}); err != nil {
 					t.Errorf("Complete: %v", err)
 				}
-				if size := fileSize(s.path + "-wal"); size > 2*64<<20/logPart {
-					t.Errorf("the log has %d bytes", size)
+				if isLong() {
+					t.Errorf("the log has more than %d bytes", longest)
 				}
 			})
 		}
