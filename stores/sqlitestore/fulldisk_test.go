@@ -126,13 +126,15 @@ func (u *unsaved) retry(ctx context.Context, stored bool) error {
 			left = records[0].LeaseLeft
 		}
 	}
-	for {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		out, err := u.guard.Do(ctx, retrysafe.Request{Key: u.key}, nil)
-		if err != nil || string(out.Result.Body) != charged || !out.Replayed || out.Stored && !stored {
+		isEarly := stored && !out.Stored && time.Now().Before(end) // a try to save it that began on the full disk fails yet
+		if err == nil && string(out.Result.Body) == charged && out.Replayed && isEarly {
+			continue
+		}
+		if err != nil || string(out.Result.Body) != charged || !out.Replayed || out.Stored != stored {
 			return fmt.Errorf("got %d bytes, replayed %t, stored %t, %w", len(out.Result.Body), out.Replayed, out.Stored, err)
 		}
-		if out.Stored == stored { // a try to save it that began on the full disk fails yet
-			return nil
-		}
+		return nil
 	}
 }

@@ -204,7 +204,6 @@ func NewAPI(t *testing.T) *API {
 			a.Began <- struct{}{}
 			select {
 			case <-a.GoOn:
-				time.Sleep(4*time.Second)
 			case <-t.Context().Done(): // the test has failed: Close would wait for ever
 			}
 		}
