@@ -66,6 +66,7 @@ func newForwarder(s sharing, route Route, policy retrysafe.Policy) *forwarder {
 
 // ServeHTTP implements http.Handler.
 func (f *forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	_ = http.NewResponseController(w).EnableFullDuplex() // an error is that of a server that cannot, or does so anyway
 	ctx := r.Context()
 	entry := logEntryOf(ctx)
 	if entry != nil {

@@ -1,0 +1,83 @@
+package proxy_test
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// What comes of a body after the answer is no request: the connection has ended, and nothing waits for it. What is there
+// already is read, and the connection is used again.
+//
+// Seen to fail with EnableFullDuplex called by newHolder, as it once was: a request in a late body went to the upstream,
+// and net/http panicked after a refusal; and with closeAfterAnswer or readRest left out.
+func TestTheRestOfABodyIsNoRequest(t *testing.T) {
+	for name, c := range map[string]struct {
+		request string // but for the end of its body
+		status  int
+		again   bool // the connection can be used again
+	}{
+		"refused":           {"Content-Length: 100\r\n\r\nhalf", 400, false},
+		"refused, at once":  {"Content-Length: 4\r\n\r\nhalf", 400, true},
+		"refused, chunks":   {"Transfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n", 400, false},
+		"refused, expected": {"Content-Length: 100\r\nExpect: 100-continue\r\n\r\n", 400, false},
+		"too slow":          {"Idempotency-Key: k\r\nContent-Length: 100\r\n\r\nhalf", 408, false},
+		"not waited for":    {"X-Unread: 1\r\nContent-Length: 100000\r\n\r\n" + strings.Repeat("half", 4<<10), 201, false},
+		"upstream is away":  {"Content-Length: 4\r\n\r\nhalf", 503, true},
+		"away, too slow":    {"Content-Length: 100\r\n\r\nhalf", 503, false},
+		"passed on":         {"Content-Length: 4\r\n\r\nhalf", 201, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var smuggled atomic.Int64
+			up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/smuggled" {
+					smuggled.Add(1)
+					return
+				}
+				control := http.NewResponseController(w)
+				if r.ContentLength > 4 {
+					_ = control.EnableFullDuplex() // it answers before it has the body
+					w.Header().Set("Connection", "close")
+				}
+				w.WriteHeader(http.StatusCreated)
+				_ = control.Flush()
+			})
+			k := newKit(t, up.URL, func(s *setup) {
+				s.options.Default.HTTP.Required = c.status < 500 && c.status != 201
+				if c.status == 503 {
+					s.options.Transport = &notAtFirst{http.DefaultTransport, 1}
+				}
+				if c.status == 408 {
+					s.options.Default.BodyTimeout = 50 * time.Millisecond
+				}
+			})
+			conn := k.dial("POST / HTTP/1.1\r\nHost: x\r\n" + c.request)
+			answers := bufio.NewReader(conn)
+			read := func() (*http.Response, error) {
+				_ = conn.SetReadDeadline(time.Now().Add(time.Minute))
+				res, err := http.ReadResponse(answers, nil)
+				if err == nil {
+					_, err = io.Copy(io.Discard, res.Body)
+				}
+				return res, err
+			}
+			res, err := read()
+			if err != nil || res.StatusCode != c.status || res.Close && c.again {
+				t.Fatalf("%+v %q, %v; want %d", res.Close, res.Header, err, c.status)
+			}
+			_, _ = io.WriteString(conn, "GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n") // an error is that of an ended connection
+			next, err := read()
+			hasEnded := err != nil && !errors.Is(err, os.ErrDeadlineExceeded)
+			if hasEnded == c.again || (smuggled.Load() > 0) != c.again {
+				t.Errorf("the next answer: %+v, %v; %d requests", next, err, smuggled.Load())
+			}
+		})
+	}
+}
