@@ -90,8 +90,8 @@ func (e *TxError) Error() string {
 // Unwrap returns the *types.TransactionCanceledException.
 func (e *TxError) Unwrap() error { return e.cause }
 
-// endTime is how long the end of a transaction may take, whatever has become of the caller.
-const endTime = 10 * time.Second
+// endTime is how long the end of a transaction may take, whatever has become of the caller. Tests make it longer.
+var endTime = 10 * time.Second
 
 // sharedTx implements storekit.Tx.
 type sharedTx struct {

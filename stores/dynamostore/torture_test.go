@@ -17,7 +17,10 @@ import (
 	"github.com/retrysafe/retrysafe/stores/storetest"
 )
 
-func TestMain(m *testing.M) { torture.Main(m, tortured(), withServersTime()) }
+func TestMain(m *testing.M) {
+	endTime = time.Minute // all tests load the one process that stands in for DynamoDB
+	torture.Main(m, tortured(), withServersTime())
+}
 
 // What they would see: TestSoakMutants.
 func TestSoakTorture(t *testing.T) { tortured().Torture(t, soak.Times(t, 10)) }
