@@ -223,7 +223,7 @@ func (h *holder) readRest() {
 	if isLeft {
 		_, err := io.CopyN(io.Discard, h.body, readByServer+1)
 		h.mu.Lock()
-		h.read = err == io.EOF
+		h.read = errors.Is(err, io.EOF)
 		h.mu.Unlock()
 	}
 }
