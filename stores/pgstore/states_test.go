@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/testing/torture"
 )
 
 // inStates returns the IDs of the records in each state, sorted, as searches find them.
@@ -46,6 +47,22 @@ func indexNow(t testing.TB, s *Store) {
 		if err := s.indexStates(context.Background()); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// A server that takes as long for one statement as a sweep has for all of them makes some progress in each sweep. Seen
+// to fail with the time looked at before the first piece: nothing was indexed.
+func TestASlowServerIndexesStates(t *testing.T) {
+	t.Parallel()
+	s := openTest(t)
+	acquire(t, s, "k")
+	slow := fmt.Sprintf("FROM held h, pg_sleep(%v)", stateTime.Seconds())
+	if err := (torture.Mutation{{Text: &s.sql.noteWriters, Old: "FROM held h", Instead: slow}}).Apply(); err != nil {
+		t.Fatal(err)
+	}
+	indexNow(t, s)
+	if got := marks(t, s); got != "1 0" {
+		t.Errorf("rows: got %s, want 1 0", got)
 	}
 }
 
