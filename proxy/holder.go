@@ -228,7 +228,8 @@ func (h *holder) readRest() {
 	}
 }
 
-// isLeft reports whether some of the body that was for the upstream may still come, and nothing else can come before it.
+// isLeft reports whether some of the body that was for the upstream may still come over HTTP/1, where the next request
+// comes after it.
 func (h *holder) isLeft() bool { return h.passed && !h.duplex && !h.read && !h.ended }
 
 // answers notes that the answer begins, and the body has perhaps not arrived completely.
@@ -387,22 +388,21 @@ func (h *holder) evict() bool {
 // end says that the handler has returned. net/http still has to write, and to read before the next request; that is
 // bounded too.
 func (h *holder) end() {
-	h.mu.Lock()
-	isLeft := h.isLeft()
-	h.endLocked()
-	h.mu.Unlock()
-	if isLeft {
+	if h.bound() {
 		// The Transport may still be reading it: net/http would wait for that, and then for the client, without a bound.
 		_ = h.body.Close()
 	}
 }
 
-func (h *holder) endLocked() {
+// bound bounds what net/http still does, and reports whether some of the body is left.
+func (h *holder) bound() (isLeft bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	if !h.ended && h.status != 0 {
 		removeLease(h.Header()) // trailers are sent after this
 	}
-	switch {
-	case h.isLeft():
+	switch isLeft = h.isLeft(); {
+	case isLeft:
 		closeAfterAnswer(h.ResponseWriter) // what comes of it would be taken for the next request
 		h.setDeadline(&h.in, time.Unix(1, 0))
 	case !h.ended && !h.read && !h.in.evicted && (h.duplex || h.status == 0):
@@ -415,12 +415,14 @@ func (h *holder) endLocked() {
 		}
 	}
 	h.ended = true
+	return isLeft
 }
 
-// closeAfterAnswer has the server close an HTTP/1 connection after the answer, although that may have begun.
+// closeAfterAnswer has the server close an HTTP/1 connection after the answer, although that may have begun: a
+// ResponseWriter has no method for that, but http.MaxBytesReader tells it.
 func closeAfterAnswer(w http.ResponseWriter) {
 	for {
-		_, _ = http.MaxBytesReader(w, io.NopCloser(strings.NewReader("xx")), 1).Read(make([]byte, 2)) // it tells w
+		_, _ = http.MaxBytesReader(w, io.NopCloser(strings.NewReader("xx")), 1).Read(make([]byte, 2))
 		inner, ok := w.(interface{ Unwrap() http.ResponseWriter })
 		if !ok {
 			return

@@ -139,7 +139,8 @@ func TestVisibilityIsExtendedWhileTheHandlerRuns(t *testing.T) {
 // deleted.
 func TestInFlightElsewhereIsLeft(t *testing.T) {
 	k := newKit(t, "")
-	k.o.Visibility = time.Second // fauxqs gives what comes next to the poll that the first has given up
+	// SQS's stand-in may give it to the poll that the first has given up: then it soon comes again.
+	k.o.Visibility = time.Second
 	hold, began := make(chan struct{}), make(chan struct{})
 	first := k.consume(func(context.Context, queuesafe.Message) error {
 		close(began)
