@@ -1,6 +1,6 @@
 # What one does in this repository. `make` alone lists it.
 .DEFAULT_GOAL := help
-.PHONY: help test test-core servers race drivers tidy soak mutate fuzz vulncheck bench compare matrix clients judges lint fmt proto demo pictures licenses pack release test-newest clean languages install site
+.PHONY: help test test-core servers race drivers drivers-and-tidy tidy soak mutate fuzz vulncheck bench compare matrix clients judges lint fmt proto demo pictures licenses pack release test-newest clean languages install site
 
 ROOT     := github.com/retrysafe/retrysafe
 PACKAGES  = $(shell go list -m -f '{{.Path}}/...')
@@ -38,7 +38,11 @@ LINTER    := $(BIN)/golangci-lint
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-test: servers race drivers tidy ## unit tests with the race detector in every module, end-to-end tests
+test: servers race drivers-and-tidy ## unit tests with the race detector in every module, end-to-end tests
+
+# tidy waits for the network: on a new machine it downloads what the tests of dependencies import.
+drivers-and-tidy:
+	@$(MAKE) -j 2 drivers tidy
 
 test-core: ## the library without servers: the engine, its stores in memory, the middleware, the proxy; less than a minute
 	go test -race $(TESTFLAGS) $(CORE)
@@ -53,8 +57,9 @@ AT_A_TIME = -p $$(($$(nproc) + 1))
 
 # Without vet, which lint does. Not from the cache, which does not see that a test reads the pages and runs the programs of
 # other modules.
+# While the first command downloads the modules of a new machine, what needs none of them is compiled.
 race:
-	@all=$$(go list $(PACKAGES)) && $(COMPILING) go test $(RACE) $(AT_A_TIME) -exec '$(CURDIR)/.ci/test nice' -vet=off -count=1 -timeout 40m $(TESTFLAGS) \
+	@(GOWORK=off $(COMPILING) go build $(RACE) ./... >/dev/null 2>&1) & all=$$(go list $(PACKAGES)) && wait && $(COMPILING) go test $(RACE) $(AT_A_TIME) -exec '$(CURDIR)/.ci/test nice' -vet=off -count=1 -timeout 40m $(TESTFLAGS) \
 		$$(echo "$$all" | grep -vE '$(DRIVERS)' | $(SORTED))
 
 # The tag leaves the encoder of MessagePack out of Gin, which takes longer to compile than all the examples.
