@@ -20,8 +20,9 @@ COMPILING := GOGC=off GOMEMLIMIT=2GiB
 
 # The tests of these packages drive other programs, which they build as releases are built: the race detector would watch
 # the tests and not the programs. Without it they take half the time, and what both need is compiled once. Those of
-# internal/model, and of internal/testing/architecture, have one goroutine. make soak runs them with it.
-DRIVERS   = ^$(ROOT)/(bench|caddysafe|cmd|deploy/helm|examples|integration|internal/(model|release|testing)|site)(/|$$)
+# internal/model, and of internal/testing/architecture, have one goroutine. Those of probe/cases, whose cases probe/report
+# plays with it, come too late to be judged if it slows them down on a busy machine. make soak runs all of them with it.
+DRIVERS   = ^$(ROOT)/(bench|caddysafe|cmd|deploy/helm|examples|integration|internal/(model|release|testing)|probe/cases|site)(/|$$)
 
 # Packages whose tests take longest begin first, so that no core waits for the last of them.
 LONGEST   = ^$(ROOT)/(stores/(pg|mysql)store|probe/cases|cmd/retrysafe/internal/(proxycmd|store)|internal/release|integration)$$
@@ -51,15 +52,14 @@ test-core: ## the library without servers: the engine, its stores in memory, the
 servers: # install the servers that tests need, in the background
 	@$(RELEASED) go run ./internal/testing/servers/install >/dev/null 2>&1 &
 
-# One package more than there are cores, because tests wait for servers, leases and retries. The probe's cases come too
-# late to be judged if they have to wait for a core, so that the others yield to them.
+# One package more than there are cores, because tests wait for servers, leases and retries.
 AT_A_TIME = -p $$(($$(nproc) + 1))
 
 # Without vet, which lint does. Not from the cache, which does not see that a test reads the pages and runs the programs of
 # other modules.
 # While the first command downloads the modules of a new machine, what needs none of them is compiled.
 race:
-	@(GOWORK=off $(COMPILING) go build $(RACE) ./... >/dev/null 2>&1) & all=$$(go list $(PACKAGES)) && wait && $(COMPILING) go test $(RACE) $(AT_A_TIME) -exec '$(CURDIR)/.ci/test nice' -vet=off -count=1 -timeout 40m $(TESTFLAGS) \
+	@(GOWORK=off $(COMPILING) go build $(RACE) ./... >/dev/null 2>&1) & all=$$(go list $(PACKAGES)) && wait && $(COMPILING) go test $(RACE) $(AT_A_TIME) -exec $(CURDIR)/.ci/test -vet=off -count=1 -timeout 40m $(TESTFLAGS) \
 		$$(echo "$$all" | grep -vE '$(DRIVERS)' | $(SORTED))
 
 # The tag leaves the encoder of MessagePack out of Gin, which takes longer to compile than all the examples.

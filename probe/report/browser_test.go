@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/retrysafe/retrysafe/internal/testing/browser"
+	"github.com/retrysafe/retrysafe/probe/internal/target"
 )
 
 // Run the test with -write to draw the pictures of docs/probing.md.
@@ -20,7 +21,7 @@ var write = flag.Bool("write", false, "write the pictures")
 // Seen to fail with lang taken out of page.html.
 func TestInABrowser(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "report.html")
-	r := realRun(t)
+	r := realRun(t, target.NoKeys, "B01", "B02")
 	r.Target = "http://127.0.0.1:9000" // where the demo listens, whatever port the test has
 	if err := os.WriteFile(file, []byte(written(t, "html", r)), 0o600); err != nil {
 		t.Fatal(err)
