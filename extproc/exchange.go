@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -66,6 +67,9 @@ var (
 	errAnswered = errors.New("extproc: Envoy has answered the request by itself")
 )
 
+// errPanicked goes to Envoy, so it does not hold the panic's value, which may be a secret.
+var errPanicked = errors.New("extproc: the handler panicked")
+
 var errTooLarge = &callError{codeResourceExhausted, "extproc: the answer is larger than Options.MaxAnswer"}
 
 type exchangeKey struct{}
@@ -83,8 +87,13 @@ func (x *exchange) serve(h http.Handler, r *http.Request) (err error) {
 	w := &writer{exchange: x, header: http.Header{}}
 	func() {
 		defer func() {
-			if p := recover(); p != nil {
-				x.fail(fmt.Errorf("extproc: the handler has panicked: %v", p))
+			p := recover()
+			if p == nil {
+				return
+			}
+			x.fail(errPanicked)
+			if p != http.ErrAbortHandler {
+				x.options.ErrorLog.Printf("extproc: panic serving a request: %v\n%s", p, debug.Stack())
 			}
 		}()
 		h.ServeHTTP(w, r.WithContext(context.WithValue(x.ctx, exchangeKey{}, x)))

@@ -3,8 +3,10 @@ package extproc
 import (
 	"encoding/binary"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +18,8 @@ type filter struct {
 	in      *io.PipeWriter
 	replies chan []byte
 	blocked chan struct{} // nil, or Write waits for it
+	options Options
+	ended   chan struct{} // the call has
 }
 
 // call begins a call to a Server.
@@ -25,14 +29,14 @@ func (f *filter) call(t *testing.T, h http.HandlerFunc) {
 	r := httptest.NewRequest(http.MethodPost, processMethod, body)
 	r.ProtoMajor = 2
 	r.Header.Set("Content-Type", "application/grpc")
-	ended := make(chan struct{})
+	f.ended = make(chan struct{})
 	go func() {
-		defer close(ended)
-		New(h, Options{}).ServeHTTP(f, r)
+		defer close(f.ended)
+		New(h, f.options).ServeHTTP(f, r)
 	}()
 	t.Cleanup(func() {
 		in.Close()
-		<-ended
+		<-f.ended
 	})
 }
 
@@ -160,4 +164,21 @@ func TestAnEnvoyThatDoesNotReadHoldsUpNoOtherRequest(t *testing.T) {
 		t.Error("the deadline could not be set")
 	}
 	close(f.blocked)
+}
+
+// The text of a panic may hold a secret: it is for the log, and Envoy does not get it. Seen to fail with the panic's value
+// in errPanicked, and without Printf.
+func TestTheTextOfAPanicIsForTheLog(t *testing.T) {
+	f := &filter{}
+	var logged strings.Builder
+	f.options.ErrorLog = log.New(&logged, "", 0)
+	f.call(t, func(http.ResponseWriter, *http.Request) { panic("card 4242") })
+	f.sendHeader(2, true, ":method", "POST", ":path", "/charges")
+	<-f.ended
+	if got := f.Header().Get(http.TrailerPrefix + "Grpc-Message"); got != "extproc: the handler panicked" {
+		t.Errorf("Envoy gets %q", got)
+	}
+	if text := logged.String(); !strings.Contains(text, "card 4242\n") || !strings.Contains(text, "exchange_internal_test.go") {
+		t.Errorf("the log has no panic with its stack: %s", text)
+	}
 }

@@ -23,8 +23,8 @@ type Options struct {
 	MoreTime time.Duration
 	// AskAfter must be shorter than message_timeout of Envoy's filter. Default 100 ms, half of Envoy's default.
 	AskAfter time.Duration
-	// ErrorLog gets messages about a filter that is configured so that requests are not protected, and about calls that do
-	// not follow the protocol. Default: they are discarded.
+	// ErrorLog gets messages about a filter that is configured so that requests are not protected, about calls that do not
+	// follow the protocol, and the value and the stack of a handler's panic. Default: they are discarded.
 	ErrorLog *log.Logger
 }
 
