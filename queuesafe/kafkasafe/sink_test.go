@@ -177,6 +177,46 @@ func TestSinkEndsWithItsContext(t *testing.T) {
 	}
 }
 
+// answeredFirst ends a context once the brokers have answered, while the last record of a batch is still being handed
+// over.
+type answeredFirst struct {
+	answers chan struct{}
+	end     context.CancelFunc
+}
+
+func (h answeredFirst) OnProduceRecordBuffered(r *kgo.Record) {
+	if string(r.Value) == "last" {
+		for range cap(h.answers) - 1 {
+			<-h.answers
+		}
+		h.end()
+	}
+}
+
+// OnProduceRecordUnbuffered is called just before the answer is given, one after the other.
+func (h answeredFirst) OnProduceRecordUnbuffered(*kgo.Record, error) { h.answers <- struct{}{} }
+
+// A message whose answer came before the context ended is reported as sent. Seen to fail with produce returning at the
+// end of the context without a look at results.
+func TestSinkKeepsAnswersThatCameBeforeTheEndOfItsContext(t *testing.T) {
+	k := newKit(t, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	batch := make([]outbox.Delivery, 22)
+	for i := range batch {
+		batch[i].Message = outbox.Message{Topic: topic, Key: fmt.Sprint(i), Body: []byte("one")}
+	}
+	batch[len(batch)-1].Message.Body = []byte("last")
+	sink, err := k.sink(kgo.WithHooks(answeredFirst{make(chan struct{}, len(batch)), cancel}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The answer to the last but one may come after the end.
+	if sent := sink.Send(ctx, batch)[:len(batch)-2]; errors.Join(sent...) != nil || ctx.Err() == nil {
+		t.Errorf("answers: %v", sent)
+	}
+}
+
 // Seen to fail with nil for the records without an answer when the context ends.
 func TestSinkTellsWhatItHasNotSent(t *testing.T) {
 	k := newKit(t, 3)
