@@ -165,6 +165,15 @@ func TestStopWaitsForHandlersAndLeavesTheRest(t *testing.T) {
 	k.wantEmpty()
 }
 
+// Seen to fail with a loop in session.run that does not ask ctx.Err.
+func TestEndedConsumerTakesNoMessage(t *testing.T) {
+	k := newKit(t)
+	k.consume(succeed)() // makes the queue
+	k.send(k.channel(), order("a"))
+	_, core := k.NewCore()
+	k.EndsBeforeItsFirstMessage(amqpsafe.NewConsumer(k.dial, k.queue, core, succeed, k.o).Run)
+}
+
 func TestDeclarationThatIsRefusedIsAnError(t *testing.T) {
 	k := newKit(t)
 	if _, err := k.channel().QueueDeclare(k.queue, true, false, false, false, nil); err != nil {

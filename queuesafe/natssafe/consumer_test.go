@@ -224,6 +224,17 @@ func TestStopWaitsForHandlersAndLeavesTheRest(t *testing.T) {
 	k.wantLeft(2)
 }
 
+// Seen to fail with a loop in consume that does not ask ctx.Err.
+func TestEndedConsumerTakesNoMessage(t *testing.T) {
+	k := newKit(t)
+	k.send("a")
+	c, _, err := k.newConsumer(succeed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.EndsBeforeItsFirstMessage(c.Run)
+}
+
 // The server delivers a message while the consumer stops. A consumer that drops it delays it by AckWait. Seen to fail
 // with Fetch, which drops messages that arrive after its context has ended.
 func TestMessageOnItsWayWhenTheConsumerStopsIsGivenBack(t *testing.T) {

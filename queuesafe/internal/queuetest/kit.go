@@ -89,6 +89,34 @@ func (k *Kit) Start(guard *retrysafe.Guard, run func(context.Context) error) (st
 	return stop
 }
 
+// late is a context that has ended once a consumer is connected, but whose Done says so as late as may be: in a select,
+// what else is ready is chosen.
+type late struct {
+	context.Context
+	ended atomic.Bool
+}
+
+func (c *late) Err() error {
+	if c.ended.Load() {
+		return context.Canceled
+	}
+	return c.Context.Err()
+}
+
+// EndsBeforeItsFirstMessage checks that run, which has a message to take, takes none once its context has ended.
+func (k *Kit) EndsBeforeItsFirstMessage(run func(context.Context) error) {
+	k.Helper()
+	ctx, done := context.WithCancel(k.Context())
+	defer done()
+	ended := make(chan error, 1)
+	go func() { ended <- run(&late{Context: ctx}) }()
+	k.Until("ended", func() bool { return len(ended) > 0 || k.Count(queuesafe.Handled) > 0 })
+	done()
+	if err := <-ended; err != nil || k.Count(queuesafe.Handled) > 0 {
+		k.Errorf("Run = %v; %+v", err, k.Events())
+	}
+}
+
 // Wait is called by handlers. It waits for c, or for the end of a failed test.
 func (k *Kit) Wait(c <-chan struct{}) {
 	select {
@@ -97,7 +125,10 @@ func (k *Kit) Wait(c <-chan struct{}) {
 	}
 }
 
-func (k *Kit) observe(_ context.Context, e queuesafe.Event) {
+func (k *Kit) observe(ctx context.Context, e queuesafe.Event) {
+	if ctx, ok := ctx.(*late); ok && e.Kind == queuesafe.Connected {
+		ctx.ended.Store(true)
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.events = append(k.events, e)
