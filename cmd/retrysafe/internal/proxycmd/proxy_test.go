@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/clitest"
@@ -34,6 +35,56 @@ func TestAKilledProxyRemembers(t *testing.T) {
 	clitest.Want(t, "replayed", again.Header.Get("Idempotent-Replayed"), "true")
 	clitest.Want(t, "another caller", p.MustPost("k", "amount=1", "Authorization", "Bearer you").Text, "charge 2")
 	clitest.Want(t, "asked", up.Asked.Load(), 2)
+}
+
+// beforeItIsLogged is where a proxy logs. It calls ask with the address at which it listens before that line is in the log.
+type beforeItIsLogged struct{ ask func(address string) }
+
+func (w beforeItIsLogged) Write(line []byte) (int, error) {
+	if _, after, ok := strings.Cut(string(line), "msg=listening address="); ok {
+		w.ask(strings.Fields(after)[0])
+	}
+	return len(line), nil
+}
+
+// What has an answer finds the line that says where the proxy listens. Seen to fail with serveOn begun before the line is
+// logged: it answered while another server gave fifty answers.
+func TestItLogsWhereItListensBeforeItAnswers(t *testing.T) {
+	up := clitest.NewAPI(t)
+	first, err := Cmd{Upstream: up.URL, Listen: "127.0.0.1:0", Store: "memory:"}.read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	answered := make(chan struct{})
+	get := func(url string) {
+		res, err := http.Get(url)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		res.Body.Close()
+	}
+	log := beforeItIsLogged{func(address string) {
+		go func() {
+			defer stop()
+			defer close(answered)
+			get("http://" + address)
+		}()
+		for range 50 {
+			get(up.URL)
+		}
+		select {
+		case <-answered:
+			t.Error("it has answered, and has not said where it listens")
+		default:
+		}
+	}}
+	if err := (Cmd{}).run(ctx, first, log); err != nil {
+		t.Error(err)
+	}
+	clitest.WaitFor(t, answered, "the answer")
 }
 
 // Seen to fail with public.Shutdown replaced by Close.
