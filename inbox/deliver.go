@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"net/http"
+	"runtime/debug"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
@@ -60,13 +62,22 @@ func deliver(ctx context.Context, h http.Handler, m outbox.Delivery) (err error)
 	}
 	w := &response{header: http.Header{}}
 	defer func() {
-		if p := recover(); p != nil { // as a server would; the guard has noted what it means for the key
-			err = fmt.Errorf("inbox: the handler panicked: %v", p)
+		p := recover() // as a server would; the guard has noted what it means for the key
+		if p == nil {
+			return
+		}
+		err = errPanicked
+		if p != http.ErrAbortHandler {
+			log.Printf("inbox: panic delivering: %v\n%s", p, debug.Stack())
 		}
 	}()
 	h.ServeHTTP(w, r)
 	return judge(d, w)
 }
+
+// errPanicked is kept with the request, so it does not hold the panic's value. That may hold a secret, and is for the log
+// of the process, as with net/http.
+var errPanicked = errors.New("inbox: the handler panicked")
 
 // judge says what becomes of a message after its request was answered.
 func judge(d *httpsafe.Delivery, w *response) error {
