@@ -75,8 +75,8 @@ func deliver(ctx context.Context, h http.Handler, m outbox.Delivery) (err error)
 	return judge(d, w)
 }
 
-// errPanicked is kept with the request, so it does not hold the panic's value. That may hold a secret, and is for the log
-// of the process, as with net/http.
+// errPanicked is kept with the request, so it does not hold the panic's value. That may hold a secret, and is for the
+// log of the process, as with net/http.
 var errPanicked = errors.New("inbox: the handler panicked")
 
 // judge says what becomes of a message after its request was answered.

@@ -234,11 +234,11 @@ func (h *holder) isLeft() bool { return h.passed && !h.duplex && !h.read && !h.e
 
 // answers notes that the answer begins, and the body has perhaps not arrived completely.
 //
-// With HTTP/1, net/http reads the rest before an answer of this proxy, and ends the connection if there is too much or it
-// comes too late. What the upstream gets keeps its timeout; see end. While little is left of that, it is not known yet
-// whether the connection ends, and a long answer does not say so; for a short one, closeAfterAnswer comes in time. If it
-// was always said, about every tenth answer of an upstream that answers at once would cost a connection, however small
-// the body.
+// With HTTP/1, net/http reads the rest before an answer of this proxy, and ends the connection if there is too much or
+// it comes too late. What the upstream gets keeps its timeout; see end. While little is left of that, it is not known
+// yet whether the connection ends, and a long answer does not say so; for a short one, closeAfterAnswer comes in time.
+// If it was always said, about every tenth answer of an upstream that answers at once would cost a connection, however
+// small the body.
 //
 // With HTTP/2 client and upstream may then talk in both directions, as in gRPC, and pause for as long as they like.
 func (h *holder) answers() {

@@ -145,8 +145,8 @@ func TestAnswersOfTheService(t *testing.T) {
 	}
 }
 
-// The text of a panic may hold a secret. It is in the log of the process, as with net/http, and not kept with the request.
-// Seen to fail with the panic's value in the error, and without log.Printf.
+// The text of a panic may hold a secret. It is in the log of the process, as with net/http, and not kept with the
+// request. Seen to fail with the panic's value in the error, and without log.Printf.
 func TestTheTextOfAPanicIsNotKept(t *testing.T) {
 	var logged bytes.Buffer
 	log.SetOutput(&logged) // the other tests are parallel, and wait

@@ -37,7 +37,8 @@ func TestAKilledProxyRemembers(t *testing.T) {
 	clitest.Want(t, "asked", up.Asked.Load(), 2)
 }
 
-// beforeItIsLogged is where a proxy logs. It calls ask with the address at which it listens before that line is in the log.
+// beforeItIsLogged is where a proxy logs. Before the line that says where it listens is in the log, it calls ask with
+// that address.
 type beforeItIsLogged struct{ ask func(address string) }
 
 func (w beforeItIsLogged) Write(line []byte) (int, error) {
@@ -47,8 +48,8 @@ func (w beforeItIsLogged) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// What has an answer finds the line that says where the proxy listens. Seen to fail with serveOn begun before the line is
-// logged: it answered while another server gave fifty answers.
+// What has an answer finds the line that says where it listens. Seen to fail with serveOn begun before that line: it
+// answered while another server gave fifty answers.
 func TestItLogsWhereItListensBeforeItAnswers(t *testing.T) {
 	up := clitest.NewAPI(t)
 	first, err := Cmd{Upstream: up.URL, Listen: "127.0.0.1:0", Store: "memory:"}.read()
