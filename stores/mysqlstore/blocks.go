@@ -77,7 +77,7 @@ func (s *Store) indexRecords(ctx context.Context, c *conn) error {
 	if err := s.exec(ctx, c, s.sql.setProgress, rows{{"noted", p.now}, {"indexed", p.indexed}}); err != nil {
 		return err
 	}
-	inTime := func() bool { return time.Since(began) < indexTime }
+	inTime := func() bool { return time.Since(began) < s.sweeper.indexTime }
 	for more := true; more; more = more && inTime() {
 		if more, err = s.addToBlock(ctx, c, &p, blockSize); err != nil {
 			return err

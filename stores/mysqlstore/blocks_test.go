@@ -213,6 +213,31 @@ func TestStatesAreFound(t *testing.T) {
 	}
 }
 
+// A server that takes as long for one statement as a sweep has for all of them makes some progress in each sweep: its
+// records get into blocks, and the rows of their states come and go.
+//
+// Seen to fail with the time looked at before the first addToBlock, and before the first indexEnded.
+func TestASlowServerIndexesRecords(t *testing.T) {
+	t.Parallel()
+	s := openTest(t)
+	s.sweeper.indexTime = 0
+	l := acquireIn(t, s, "a", "k")
+	execute(t, s, fmt.Sprintf("UPDATE {{claims}} SET first_fence = first_fence - %d", 2*settled))
+	sweepAnew(t, s)
+	wantBlocks(t, s, "1: a")
+	const rows = "SELECT COUNT(*) FROM {{tags}}"
+	if n := value[int](t, s, rows); n != 1 {
+		t.Errorf("%d rows, want 1", n)
+	}
+	if err := complete(s, l); err != nil {
+		t.Fatal(err)
+	}
+	sweepAnew(t, s)
+	if n := value[int](t, s, rows); n != 0 {
+		t.Errorf("%d rows after the end, want none", n)
+	}
+}
+
 // A claim whose transaction is still open when a sweep looks at its time is found once it is committed, by its scope and
 // by its state, also after sweeps that compare blocks with records.
 //

@@ -20,9 +20,10 @@ type sweeper struct {
 	maintained time.Time     // when the partitions were
 	looked     [2][]byte     // up to which key tables of kept were looked through
 	indexed    time.Time     // when records were, for searches
+	indexTime  time.Duration // the constant of that name, but in tests of slow servers
 }
 
-func newSweeper() sweeper { return sweeper{pass: storekit.NewTurn()} }
+func newSweeper() sweeper { return sweeper{pass: storekit.NewTurn(), indexTime: indexTime} }
 
 // Sweep deletes up to limit records that are past their retention, in small transactions, and returns how many. Now and
 // then it makes the partitions of the next days, and drops those whose answers may not be read any more. It notes in

@@ -19,14 +19,14 @@ const (
 func (s *Store) indexScopes(ctx context.Context) error {
 	began := time.Now()
 	var looked int
-	for more := true; more; more = looked >= statePiece && time.Since(began) < stateTime {
+	for more := true; more; more = looked >= statePiece && time.Since(began) < s.sweeper.stateTime {
 		if err := s.statesPiece(ctx, s.sql.indexScopes, []any{statePiece, blockSize}, &looked); err != nil {
 			return err
 		}
 	}
 	// The oldest blocks are those whose records go, all but the first block itself.
 	var dropped int
-	for more := true; more; more = dropped == reviewed-1 && time.Since(began) < stateTime {
+	for more := true; more; more = dropped == reviewed-1 && time.Since(began) < s.sweeper.stateTime {
 		if err := s.statesPiece(ctx, s.sql.reviewBlocks, []any{reviewed, false}, &dropped); err != nil {
 			return err
 		}

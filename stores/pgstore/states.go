@@ -35,13 +35,13 @@ func (s *Store) indexStates(ctx context.Context) error {
 		return err
 	}
 	var looked int
-	for more := true; more; more = looked >= statePiece && time.Since(began) < stateTime {
+	for more := true; more; more = looked >= statePiece && time.Since(began) < s.sweeper.stateTime {
 		if err := s.statesPiece(ctx, s.sql.indexStates, []any{statePiece, false}, &looked); err != nil {
 			return err
 		}
 	}
 	last := int64(0)
-	for more := true; more; more = looked >= statePiece && time.Since(began) < stateTime {
+	for more := true; more; more = looked >= statePiece && time.Since(began) < s.sweeper.stateTime {
 		if err := s.statesPiece(ctx, s.sql.indexEnded, []any{statePiece, last}, &looked, &last); err != nil {
 			return err
 		}

@@ -27,11 +27,14 @@ type sweeper struct {
 	// low is the minute before which no record is left, so that dead index entries there are not read again. A row that
 	// was locked, and so was skipped, keeps it down.
 	low        int32
-	maintained time.Time // when the partitions were
-	indexed    time.Time // when states were
+	maintained time.Time     // when the partitions were
+	indexed    time.Time     // when states were
+	stateTime  time.Duration // the constant of that name, but in tests of slow servers
 }
 
-func (w *sweeper) start() { w.me, w.pass = uuid(retrysafe.NewOwner()), storekit.NewTurn() }
+func (w *sweeper) start() {
+	w.me, w.pass, w.stateTime = uuid(retrysafe.NewOwner()), storekit.NewTurn(), stateTime
+}
 
 // Sweep deletes up to limit records that are past their retention, in small transactions, and returns how many. Now and
 // then it makes the partitions of the next days, and drops those whose answers may not be read any more. It notes which
