@@ -39,28 +39,48 @@ func TestSoakKillKeepsWhatWasAcknowledged(t *testing.T) {
 	}
 }
 
-// A waiter whose connection was lost is woken, since it may have missed the notice, and gets the next one again.
-// Seen to fail with the status of the connection ignored.
+// A waiter whose connection was lost is woken, since it may have missed the notice, and gets the next one again. So is
+// one that begins to wait meanwhile.
+//
+// Seen to fail with the status of the connection ignored, and with StatusChanged after FlushWithContext.
 func TestWatchWakesAfterTheConnectionWasLost(t *testing.T) {
 	t.Parallel()
 	n := servers.StartNATS(t, servers.NATSOptions{})
-	s := open(t, connect(t, n.URL()), Options{Bucket: newBucket(t, connect(t, n.URL()), BucketOptions{})})
+	s := open(t, connect(t, n.URL()), Options{Bucket: newBucket(t, connect(t, n.URL()), BucketOptions{}), Timeout: patience})
 	l := acquire(t, s, "k")
-	changed, stop, err := s.Watch(t.Context(), l.Key)
-	if err != nil {
+	var before, meanwhile <-chan struct{}
+	watch := func(changed *<-chan struct{}) (err error) {
+		var stop func()
+		if *changed, stop, err = s.Watch(t.Context(), l.Key); err == nil {
+			t.Cleanup(stop)
+		}
+		return err
+	}
+	if err := watch(&before); err != nil {
 		t.Fatal(err)
 	}
-	defer stop()
 	woken := func(why string) {
 		t.Helper()
-		select {
-		case <-changed:
-		case <-time.After(patience):
-			t.Fatalf("not woken after %s", why)
+		for which, changed := range map[string]<-chan struct{}{"before": before, "meanwhile": meanwhile} {
+			select {
+			case <-changed:
+			case <-time.After(patience):
+				t.Fatalf("the watch that began %s is not woken after %s", which, why)
+			}
 		}
 	}
 	n.Kill(t)
+	until(t, "the connection is lost", s.conn.IsReconnecting)
+	began := make(chan error, 1)
+	go func() { began <- watch(&meanwhile) }()
+	until(t, "Watch waits for the server", func() bool {
+		bytes, err := s.conn.Buffered()
+		return err == nil && bytes > 0
+	})
 	n.Start(t)
+	if err := <-began; err != nil {
+		t.Fatal(err)
+	}
 	woken("the connection was made anew")
 	if err := s.Extend(t.Context(), l, time.Minute); err != nil {
 		t.Fatal(err)
