@@ -232,6 +232,26 @@ func TestLateCommitIsFound(t *testing.T) {
 	}
 }
 
+// A VACUUM of the records keeps no state from being indexed, however long it takes. Seen to fail with a condition on
+// l.mode that left out "AccessShareLock" and "RowShareLock" alone.
+func TestStatesAreIndexedDuringAVacuum(t *testing.T) {
+	t.Parallel()
+	s := openTest(t)
+	acquire(t, s, "k")
+	tx, err := s.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
+	if _, err := tx.Exec(t.Context(), "LOCK TABLE retrysafe.claims IN SHARE UPDATE EXCLUSIVE MODE"); err != nil { // as VACUUM
+		t.Fatal(err)
+	}
+	indexNow(t, s)
+	if got := marks(t, s); got != "1 0" {
+		t.Errorf("rows: got %s, want 1 0", got)
+	}
+}
+
 // What one sweep has not committed, another one does again; and one that waits for another goes on where that ended.
 //
 // Seen to fail with lock_progress left out of statesPiece: the second went on from where the first began.
