@@ -89,7 +89,8 @@ func (s *Store) Stats(ctx context.Context) (retrysafe.Stats, error) {
 // Purge purges the key on its shard, during a move on both. A record that has ended in one of them alone is ended in
 // the other too, because it has the steps of the attempt. The fence is that of either record. It returns
 // errors.ErrUnsupported if a shard of the key is not a Purger, and [retrysafe.ErrNotEnded] if the other record's lease
-// still runs: then repeat the call after that.
+// still runs: then repeat the call after that; or if the key was reopened before both records were purged: then purge
+// it when it has ended again.
 func (s *Store) Purge(ctx context.Context, d retrysafe.Digest, fence int64, step retrysafe.StepResult) error {
 	at := s.place(d)
 	if at.second == nil {
@@ -101,13 +102,14 @@ func (s *Store) Purge(ctx context.Context, d retrysafe.Digest, fence int64, step
 			return err
 		}
 		ended := func(c recordCopy) bool { return c.State.Ended() }
+		lacks := func(c recordCopy) bool { return !hasStep(c.Record, step) }
 		i := slices.IndexFunc(both, func(c recordCopy) bool { return ended(c) && c.Fence == fence })
 		switch {
 		case len(both) == 0:
 			return fmt.Errorf("purge %s: %w", d, retrysafe.ErrKeyUnknown)
-		case i < 0 && slices.ContainsFunc(both, func(c recordCopy) bool { return hasStep(c.Record, step) }):
+		case i < 0 && !slices.ContainsFunc(both, lacks):
 			return nil // purged, and reopened or claimed since
-		case i < 0:
+		case i < 0: // perhaps a call between both stores: earlier answers are left in one of them
 			return fmt.Errorf("purge %s: %w", d, retrysafe.ErrNotEnded)
 		}
 		lagging := slices.IndexFunc(both, func(c recordCopy) bool { return unfinished(c.Record) })

@@ -74,7 +74,7 @@ func TestReopenOfAnAnswerInOneStore(t *testing.T) {
 // interrupted is a store in which something else happens before a call.
 type interrupted struct {
 	*memstore.Store
-	beforeInspect, beforeReopen func() error // once; nil: nothing. With an error, the call fails
+	beforeInspect, beforeReopen, beforePurge func() error // once; nil: nothing. With an error, the call fails
 }
 
 func once(f *func() error) error {
@@ -98,6 +98,69 @@ func (s *interrupted) Reopen(ctx context.Context, d retrysafe.Digest, fence int6
 		return err
 	}
 	return s.Store.Reopen(ctx, d, fence, step)
+}
+
+func (s *interrupted) Purge(ctx context.Context, d retrysafe.Digest, fence int64, step retrysafe.StepResult) error {
+	if err := once(&s.beforePurge); err != nil {
+		return err
+	}
+	return s.Store.Purge(ctx, d, fence, step)
+}
+
+// A purge that stops between both stores does not succeed when it is repeated after the key was reopened: one store has
+// earlier answers left, which go when the key is purged after it has ended again.
+//
+// Seen to fail with Purge returning nil if one of the records has the step.
+func TestReopenAfterHalfAPurge(t *testing.T) {
+	for _, stage := range []Stage{OldDecides, NewDecides} {
+		synctest.Test(t, func(t *testing.T) {
+			old, next := &interrupted{Store: memstore.New(memstore.Options{})}, &interrupted{Store: memstore.New(memstore.Options{})}
+			s := move(t, old, next, stage)
+			p := retrysafe.ClaimParams{
+				Key: retrysafe.Key{ID: "k"}, Lease: time.Minute,
+				Keep: retrysafe.Retention{Replay: time.Hour, Key: time.Hour, Audit: 24 * time.Hour},
+			}
+			d := p.Key.Digest()
+			run := func() (fence int64) {
+				t.Helper()
+				p.Owner = retrysafe.NewOwner()
+				c, err := s.Claim(t.Context(), p)
+				if err == nil {
+					err = s.Complete(t.Context(), c.Lease, retrysafe.Result{Body: []byte("secret")}, p.Keep)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				return c.Lease.Fence
+			}
+			purge := func(fence int64, by string) error {
+				return s.Purge(t.Context(), d, fence, retrysafe.StepResult{Name: retrysafe.AuditStepPrefix + by})
+			}
+			run()
+			time.Sleep(2 * time.Hour) // it is an earlier answer by then
+			fence := run()
+			lost := errors.New("no answer")
+			next.beforePurge = func() error { return lost }
+			if err := purge(fence, "ada"); !errors.Is(err, lost) {
+				t.Fatalf("got %v, want that the second store does not answer", err)
+			}
+			if err := s.Reopen(t.Context(), d, fence, retrysafe.StepResult{Name: retrysafe.AuditStepPrefix + "eve"}); err != nil {
+				t.Fatal(err)
+			}
+			if err := purge(fence, "ada"); !errors.Is(err, retrysafe.ErrNotEnded) {
+				t.Errorf("%v: got %v, want ErrNotEnded", stage, err)
+			}
+			if err := purge(run(), "ada again"); err != nil {
+				t.Errorf("%v, after it has ended again: %v", stage, err)
+			}
+			for i, one := range []*interrupted{old, next} {
+				found, err := one.Inspect(t.Context(), d)
+				if err != nil || len(found) != 2 || len(found[0].Result.Body)+len(found[1].Result.Body) > 0 {
+					t.Errorf("%v: store %d has %+v, %v; want two records without a body", stage, i, found, err)
+				}
+			}
+		})
+	}
 }
 
 // One decision frees a key once, whatever comes between its two stores. Seen to fail with each record reopened by the
