@@ -46,7 +46,8 @@ func TestSoakKillKeepsWhatWasAcknowledged(t *testing.T) {
 func TestWatchWakesAfterTheConnectionWasLost(t *testing.T) {
 	t.Parallel()
 	n := servers.StartNATS(t, servers.NATSOptions{})
-	s := open(t, connect(t, n.URL()), Options{Bucket: newBucket(t, connect(t, n.URL()), BucketOptions{}), Timeout: patience})
+	bucket := newBucket(t, connect(t, n.URL()), BucketOptions{})
+	s := open(t, connect(t, n.URL()), Options{Bucket: bucket, Timeout: patience})
 	l := acquire(t, s, "k")
 	var before, meanwhile <-chan struct{}
 	watch := func(changed *<-chan struct{}) (err error) {

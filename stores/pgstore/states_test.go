@@ -243,7 +243,8 @@ func TestStatesAreIndexedDuringAVacuum(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
-	if _, err := tx.Exec(t.Context(), "LOCK TABLE retrysafe.claims IN SHARE UPDATE EXCLUSIVE MODE"); err != nil { // as VACUUM
+	const asVacuum = "LOCK TABLE retrysafe.claims IN SHARE UPDATE EXCLUSIVE MODE"
+	if _, err := tx.Exec(t.Context(), asVacuum); err != nil {
 		t.Fatal(err)
 	}
 	indexNow(t, s)

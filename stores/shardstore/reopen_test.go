@@ -114,7 +114,8 @@ func (s *interrupted) Purge(ctx context.Context, d retrysafe.Digest, fence int64
 func TestReopenAfterHalfAPurge(t *testing.T) {
 	for _, stage := range []Stage{OldDecides, NewDecides} {
 		synctest.Test(t, func(t *testing.T) {
-			old, next := &interrupted{Store: memstore.New(memstore.Options{})}, &interrupted{Store: memstore.New(memstore.Options{})}
+			old := &interrupted{Store: memstore.New(memstore.Options{})}
+			next := &interrupted{Store: memstore.New(memstore.Options{})}
 			s := move(t, old, next, stage)
 			p := retrysafe.ClaimParams{
 				Key: retrysafe.Key{ID: "k"}, Lease: time.Minute,
@@ -133,9 +134,10 @@ func TestReopenAfterHalfAPurge(t *testing.T) {
 				}
 				return c.Lease.Fence
 			}
-			purge := func(fence int64, by string) error {
-				return s.Purge(t.Context(), d, fence, retrysafe.StepResult{Name: retrysafe.AuditStepPrefix + by})
+			entry := func(by string) retrysafe.StepResult {
+				return retrysafe.StepResult{Name: retrysafe.AuditStepPrefix + by}
 			}
+			purge := func(fence int64, by string) error { return s.Purge(t.Context(), d, fence, entry(by)) }
 			run()
 			time.Sleep(2 * time.Hour) // it is an earlier answer by then
 			fence := run()
@@ -144,7 +146,7 @@ func TestReopenAfterHalfAPurge(t *testing.T) {
 			if err := purge(fence, "ada"); !errors.Is(err, lost) {
 				t.Fatalf("got %v, want that the second store does not answer", err)
 			}
-			if err := s.Reopen(t.Context(), d, fence, retrysafe.StepResult{Name: retrysafe.AuditStepPrefix + "eve"}); err != nil {
+			if err := s.Reopen(t.Context(), d, fence, entry("eve")); err != nil {
 				t.Fatal(err)
 			}
 			if err := purge(fence, "ada"); !errors.Is(err, retrysafe.ErrNotEnded) {

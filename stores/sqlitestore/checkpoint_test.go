@@ -194,8 +194,8 @@ func TestALogThatWasLeftIsCopied(t *testing.T) {
 	}
 }
 
-// While a commit changes the log, its size is not known, and no page of it counts as copied: the writer would copy them,
-// and all callers would wait. Seen to fail without MaxInt32.
+// While a commit changes the log, its size is not known, and no page of it counts as copied: the writer would copy the
+// rest, and all callers would wait. Seen to fail without MaxInt32.
 func TestALogOfUnknownSizeIsNotCopied(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
