@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/testing/servers"
 )
 
@@ -23,7 +24,7 @@ func TestReadOnlyMeanwhile(t *testing.T) {
 	s := openAt(t, strings.Replace(at, hostOf(t, at), hosts, 1), Options{})
 	l := acquire(t, s, "k")
 	refused := func() bool {
-		_, err := s.Claim(t.Context(), params("other"))
+		_, err := s.Claim(t.Context(), params(retrysafe.NewOwner().String())) // a known key would only be read
 		return err != nil && strings.Contains(err.Error(), "target_session_attrs=read-write")
 	}
 
