@@ -92,7 +92,7 @@ func (x *exchange) serve(h http.Handler, r *http.Request) (err error) {
 				return
 			}
 			x.fail(errPanicked)
-			if p != http.ErrAbortHandler {
+			if err, ok := p.(error); !ok || !errors.Is(err, http.ErrAbortHandler) {
 				x.options.ErrorLog.Printf("extproc: panic serving a request: %v\n%s", p, debug.Stack())
 			}
 		}()

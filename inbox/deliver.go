@@ -67,7 +67,7 @@ func deliver(ctx context.Context, h http.Handler, m outbox.Delivery) (err error)
 			return
 		}
 		err = errPanicked
-		if p != http.ErrAbortHandler {
+		if err, ok := p.(error); !ok || !errors.Is(err, http.ErrAbortHandler) {
 			log.Printf("inbox: panic delivering: %v\n%s", p, debug.Stack())
 		}
 	}()

@@ -206,7 +206,7 @@ func TestSinkKeepsAnswersThatCameBeforeTheEndOfItsContext(t *testing.T) {
 	for i := range batch {
 		batch[i].Message = outbox.Message{Topic: topic, Key: fmt.Sprint(i), Body: []byte("one")}
 	}
-	batch[len(batch)-1].Message.Body = []byte("last")
+	batch[len(batch)-1].Body = []byte("last")
 	sink, err := k.sink(kgo.WithHooks(answeredFirst{make(chan struct{}, len(batch)), cancel}))
 	if err != nil {
 		t.Fatal(err)
