@@ -202,6 +202,7 @@ func (a localEnd) heartbeatLost() {
 func (a *Attempt) lost() (Outcome, error) {
 	a.finish()
 	a.reportTaken()
+	a.undoDoubted()
 	return a.refusal(ErrLeaseLost)
 }
 
@@ -232,6 +233,9 @@ func (a *Attempt) later(end *unsavedEnd, err error, save func(context.Context) e
 		kind := SavedLate
 		if err != nil {
 			kind = SaveAbandoned
+		}
+		if errors.Is(err, ErrLeaseLost) {
+			a.undoDoubted()
 		}
 		a.report(kind, err)
 		close(end.over)

@@ -174,6 +174,43 @@ func TestALateClaimOfAReleasedKeyIsUndone(t *testing.T) {
 	}
 }
 
+// A claim that arrives when its attempt has lost the key, and a person has released that, is undone. Seen to fail with
+// undoDoubted taken out of lost, and "saved late" with it taken out of later: the key was in flight without an attempt,
+// and then abandoned.
+func TestALateClaimOfALostKeyIsUndone(t *testing.T) {
+	for name, end := range map[string]func(k *kit) error{
+		"completed": func(*kit) error { return nil },
+		"abandoned": func(*kit) error { return retrysafe.Unknown(errors.New("timeout")) },
+		"saved late": func(k *kit) error {
+			k.store.down("complete")
+			time.AfterFunc(time.Second, k.store.up)
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, retrysafe.Policy{Lease: 30 * time.Second}, func(k *kit) {
+				g := retrysafe.New(&delayed{faulty: k.store}, retrysafe.Options{Policy: k.guard.Policy(), SweepEvery: -1})
+				g.Do(k.ctx, pay(), func(_ context.Context, a *retrysafe.Attempt) (retrysafe.Result, error) {
+					if err := k.store.Store.Extend(k.ctx, a.Control().Lease(), 0); err != nil { // as after a long pause
+						k.Error(err)
+					}
+					r := retrysafe.Resolution{Action: retrysafe.ResolveRelease, Reason: "nothing happened"}
+					if _, err := k.guard.Resolve(k.ctx, pay().Key.Digest(), r); err != nil {
+						k.Error(err)
+					}
+					return retrysafe.Result{}, end(k)
+				})
+				time.Sleep(10 * time.Second)
+				k.wantAnswer(pay(), k.answer("second"), "second", false)
+				if err := g.Shutdown(k.ctx); err != nil {
+					k.Error(err)
+				}
+				time.Sleep(time.Minute)
+			})
+		})
+	}
+}
+
 // A claim that arrives after its request was refused, because another attempt had the key, and when that attempt has
 // released the key, is undone. Seen to fail with the look at doubted taken out of decide: the key was in flight without
 // an attempt, and then abandoned; and with isRefusedClaim returning false: a full store was asked again and again.

@@ -73,10 +73,12 @@ func (a *Attempt) doubt() {
 }
 
 // undoDoubted undoes a claim of the attempt that reaches the store later. Call it when the attempt has ended without
-// completing or abandoning the key: a key that is completed or abandoned is safe from such a claim, a free one is not.
+// completing or abandoning the key, also if it has lost the key: a key that is completed or abandoned is safe from such
+// a claim, a free one is not, such as one that a person has released.
 func (a *Attempt) undoDoubted() {
 	a.mu.Lock()
 	doubted := a.doubted
+	a.doubted = false
 	a.mu.Unlock()
 	if doubted {
 		a.guard.undoClaim(a.claimParams())
@@ -104,6 +106,7 @@ func (a remoteEnd) complete(r Result, cause error) (Outcome, error) {
 		return out, failureOf(e.result, cause)
 	case errors.Is(err, errRemoteReleased) && r.Failed:
 		a.finish()
+		a.undoDoubted()
 		a.report(WorkReleased, errRemoteReleased)
 		return Outcome{Attempt: a.number}, &workError{errRemoteReleased}
 	case errors.Is(err, ErrLeaseLost):
@@ -124,10 +127,12 @@ func (a remoteEnd) undecided(err error, end func(context.Context) error) (Outcom
 		switch err := end(ctx); {
 		case errors.Is(err, ErrUnreadable):
 			return fmt.Errorf("%w: %w", ErrLeaseLost, err)
-		case !errors.Is(err, ErrLeaseLost):
+		case errors.Is(err, ErrLeaseLost):
+			a.undoDoubted()
+			return nil
+		default:
 			return err
 		}
-		return nil
 	})
 	return a.refusal(ErrInFlight)
 }
@@ -162,7 +167,7 @@ func (e *remoteResult) decide() (Record, error) {
 			if !e.result.Failed && (now != completed || e.isSaved(known)) {
 				e.report(CompletionMissing, errNotCompleted)
 			}
-			return known, e.lossOf(now)
+			return known, lossOf(now)
 		}
 		e.offered = true
 		err = e.call(func(ctx context.Context) error { return e.save(ctx, &e.result) })
@@ -177,13 +182,11 @@ func (e *remoteResult) decide() (Record, error) {
 func (e *remoteResult) isSaved(known Record) bool { return e.offered && known.Result.equal(e.result) }
 
 // lossOf returns the error of an attempt that has neither the key nor a result.
-func (a *Attempt) lossOf(now standing) error {
+func lossOf(now standing) error {
 	switch now {
 	case freed:
-		a.undoDoubted()
 		return fmt.Errorf("%w: %w", ErrLeaseLost, errRemoteReleased)
 	case taken:
-		a.undoDoubted()
 		return ErrLeaseLost
 	}
 	return nil
@@ -211,13 +214,12 @@ func (a remoteEnd) leaseLost() (Outcome, error) {
 	case err != nil:
 		return a.undecided(err, func(context.Context) error {
 			now, _, err := a.ask()
-			return errors.Join(err, a.lossOf(now))
+			return errors.Join(err, lossOf(now))
 		})
 	case now == completed:
 		a.finish()
 		return a.completedAs(known)
 	}
-	_ = a.lossOf(now)
 	return a.lost()
 }
 
