@@ -182,7 +182,8 @@ const (
 	ObservedStore
 	// ObservedUnread: not observed, because the handler has not read the body to its end.
 	ObservedUnread
-	// ObservedPanic: not observed, because a VerifyFunc, ScopeFunc, KeySource or FingerprintFunc panicked.
+	// ObservedPanic: not observed, because a VerifyFunc, ScopeFunc, KeySource or FingerprintFunc panicked, or one of the
+	// first three refused the request after the 10 s in which they may find out.
 	ObservedPanic
 
 	observedEnd

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
@@ -339,6 +340,35 @@ func TestObservePanics(t *testing.T) {
 		eventually(t, func() bool { return k.requests() == 2 })
 		k.want(1, counted{httpsafe.ObservedFirst: 1, httpsafe.ObservedUnknown: 1})
 	})
+}
+
+// TestObserveHanging: a function of the user that waits until its context ends gives the place of its request back, and
+// the request does not count as one that a Middleware would have refused.
+//
+// Seen to fail with "WithCancel" in the place of WithTimeout in find, by a deadlock, and with ObservedPanic taken out of it.
+func TestObserveHanging(t *testing.T) {
+	hang := func(r *http.Request) error { <-r.Context().Done(); return r.Context().Err() }
+	for name, o := range map[string]httpsafe.Options{
+		"scope":  {},
+		"verify": {VerifyFunc: func(r *http.Request, _ []byte) error { return hang(r) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				k := observe(t, o, httpsafe.ObservationOptions{MaxInFlight: 1})
+				scope := httpsafe.ScopeNone()
+				if name == "scope" {
+					scope = func(r *http.Request) (string, error) { return "", hang(r) }
+				}
+				k.handle(o, scope, answerAsAsked)
+				for _, key := range []string{"a", "b"} {
+					k.handler.ServeHTTP(httptest.NewRecorder(), request(key))
+					k.handler.ServeHTTP(httptest.NewRecorder(), request(key)) // while the place is taken
+					time.Sleep(time.Minute)
+				}
+				k.want(0, counted{httpsafe.ObservedPanic: 2, httpsafe.ObservedBusy: 2})
+			})
+		})
+	}
 }
 
 // TestFromObserveToMiddleware: a route that is observed and then guarded begins afresh. The first request after the change

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/retrysafe/retrysafe"
 )
@@ -28,6 +29,9 @@ type observedRequest struct {
 
 	ran bool // the key was claimed; it belongs to look
 }
+
+// findTimeout bounds how long finding the key and the caller of a request may take.
+const findTimeout = 10 * time.Second
 
 // copyBytes is about what the copy of a request takes besides the text of its header, and the goroutine.
 const copyBytes = 8 << 10
@@ -128,6 +132,31 @@ func (s *observedRequest) look() Observed {
 			return what
 		}
 	}
+	if what := s.find(); what != 0 || x.isInside() {
+		return what
+	}
+	if what := s.takeBody(); what != 0 {
+		return what
+	}
+	c.fingerprint.compare(&x.compared, x.r, x.bodyBytes())
+	s.body.sum(&x.compared)
+	x.request.Fingerprint = c.fingerprint.of(&x.compared)
+	return s.claim()
+}
+
+// find finds the key and its caller. The functions of the user that it calls get a context that ends: one that waits for
+// ever would hold the place of a request for ever.
+func (s *observedRequest) find() (what Observed) {
+	x, c, r := &s.x, s.b.config, s.x.r
+	ctx, stop := context.WithTimeout(r.Context(), findTimeout)
+	x.r = r.WithContext(ctx)
+	defer func() {
+		if what != 0 && ctx.Err() != nil {
+			what = ObservedPanic
+		}
+		x.r = r
+		stop()
+	}()
 	if c.VerifyFunc != nil && c.VerifyFunc(x.r, x.bodyBytes()) != nil {
 		return ObservedRefused
 	}
@@ -137,16 +166,8 @@ func (s *observedRequest) look() Observed {
 		return c.lacksKey()
 	case p != nil || x.identify(key) != nil:
 		return ObservedRefused
-	case x.isInside():
-		return 0
 	}
-	if what := s.takeBody(); what != 0 {
-		return what
-	}
-	c.fingerprint.compare(&x.compared, x.r, x.bodyBytes())
-	s.body.sum(&x.compared)
-	x.request.Fingerprint = c.fingerprint.of(&x.compared)
-	return s.claim()
+	return 0
 }
 
 // takeBody waits until the handler has read the body.
