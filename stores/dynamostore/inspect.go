@@ -16,7 +16,9 @@ import (
 	"github.com/retrysafe/retrysafe/internal/storekit"
 )
 
-// Inspect returns what is kept of a key, the newest record first. It is one Query for each megabyte.
+// Inspect returns what is kept of a key, the newest record first. It is one Query for each megabyte. If a part of an
+// answer or a step is missing from the table, it returns the record without that, and an error that wraps
+// [ErrPartMissing] and [retrysafe.ErrUnreadable].
 func (s *Store) Inspect(ctx context.Context, d retrysafe.Digest) ([]retrysafe.Record, error) {
 	found, err := s.inspect(ctx, d)
 	// An answer may be purged, or a record deleted, while its parts are read.
@@ -35,13 +37,13 @@ func (s *Store) inspect(ctx context.Context, d retrysafe.Digest) ([]retrysafe.Re
 		return nil, err
 	}
 	for _, r := range k.readable {
-		v, err := r.forPeople(k.items, k.now)
-		if err != nil {
-			return nil, err
+		v, missing := r.forPeople(k.items, k.now)
+		if missing != nil {
+			err = fmt.Errorf("%w; retrysafe keys purge or reopen makes the key usable: %w", missing, retrysafe.ErrUnreadable)
 		}
 		found = append(found, v)
 	}
-	return found, nil
+	return found, err
 }
 
 // kept is all that there is of a key.
@@ -89,7 +91,8 @@ func (s *Store) kept(ctx context.Context, d retrysafe.Digest) (k kept, err error
 	return k, nil
 }
 
-// forPeople is the record with all there is until Audit has passed.
+// forPeople is the record with all there is until Audit has passed. It returns ErrPartMissing beside the record if it
+// leaves out what is missing from items.
 func (r *record) forPeople(items map[string]item, now storekit.Instant) (v retrysafe.Record, err error) {
 	v = r.View(r.key, now)
 	if r.State.Ended() && v.AuditLeft == 0 {
@@ -97,21 +100,22 @@ func (r *record) forPeople(items map[string]item, now storekit.Instant) (v retry
 		return v, nil
 	}
 	if r.content != nil {
-		data, err := r.content.join(items)
-		if err != nil {
-			return v, err
+		var data []byte
+		if data, err = r.content.join(items); err == nil {
+			v.Result.Meta, v.Result.Body = data[:r.content.meta:r.content.meta], data[r.content.meta:]
 		}
-		v.Result.Meta, v.Result.Body = data[:r.content.meta:r.content.meta], data[r.content.meta:]
 	}
 	for _, step := range r.steps {
 		if step.parts != nil {
-			if step.Data, err = step.parts.join(items); err != nil {
-				return v, err
+			var missing error
+			if step.Data, missing = step.parts.join(items); missing != nil {
+				err = missing
+				continue
 			}
 		}
 		v.Steps = append(v.Steps, step.StepResult)
 	}
-	return v, nil
+	return v, err
 }
 
 // List returns up to p.Limit records, the newest first, without Meta, Body and steps. It reads the whole table, answers

@@ -1,8 +1,10 @@
 package dynamostore
 
 import (
+	"context"
 	"errors"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -121,4 +123,43 @@ func TestRecordThatCannotBeDecoded(t *testing.T) {
 		t.Fatal(err)
 	}
 	testkit.LeavesOut(t, s, "known", d)
+}
+
+// A record of which a part is lost can be seen, with what is there of it, and what people decide makes its key usable.
+// Seen to fail with ErrUnreadable taken out of inspect, and with forPeople returning when an answer is missing: the step
+// was left out.
+func TestLostPart(t *testing.T) {
+	t.Parallel()
+	s := openTest(t)
+	for name, decide := range map[string]func(context.Context, retrysafe.Digest, int64, retrysafe.StepResult) error{
+		"purge": s.Purge, "reopen": s.Reopen,
+	} {
+		l := take(t, s, name)
+		d := l.Key.Digest()
+		err := s.Checkpoint(t.Context(), l, retrysafe.StepResult{Name: "charge", Data: []byte("1")})
+		if err == nil {
+			err = s.Complete(t.Context(), l, retrysafe.Result{Body: make([]byte, maxInlineResult+1)}, retrysafe.Retention{})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, i := range allItems(t, s) {
+			if part := textOf(i[attrPart]); strings.HasPrefix(part, prefixParts) {
+				if _, err := s.delete(t.Context(), itemKey(textOf(i[attrKey]), part), "", nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		found, err := s.Inspect(t.Context(), d)
+		if !errors.Is(err, retrysafe.ErrUnreadable) || len(found) != 1 || found[0].Fence != l.Fence || len(found[0].Steps) != 1 {
+			t.Errorf("%s: Inspect = %+v, %v; want the record without its answer, and ErrUnreadable", name, found, err)
+		}
+		if err := decide(t.Context(), d, l.Fence, retrysafe.StepResult{Name: retrysafe.AuditStepPrefix + "1"}); err != nil {
+			t.Errorf("%s = %v", name, err)
+		}
+		want := map[string]retrysafe.Verdict{"purge": retrysafe.Done, "reopen": retrysafe.Acquired}[name]
+		if c := claim(t, s, name); c.Verdict != want || c.Record.ReplayLeft != 0 {
+			t.Errorf("%s: then Claim = %v with %v of Replay, want %v", name, c.Verdict, c.Record.ReplayLeft, want)
+		}
+	}
 }

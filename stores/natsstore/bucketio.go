@@ -41,11 +41,28 @@ func (s *Store) read(ctx context.Context, d retrysafe.Digest) (*entry, error) {
 	}
 	e.rev = msg.Sequence
 	if e.parts.count > 0 {
-		if content, err = s.join(ctx, d, e.parts); err != nil {
+		if content, err = s.join(ctx, d, e.parts); errors.Is(err, errLost) {
+			return s.withoutContent(ctx, d, e)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
 	return e, e.unpackContent(content)
+}
+
+// withoutContent returns an entry of which a part is missing. It returns errConflict if the entry was written since it was
+// read: then the part went with the version that named it.
+func (s *Store) withoutContent(ctx context.Context, d retrysafe.Digest, e *entry) (*entry, error) {
+	msg, err := s.reads.GetLastMsgForSubject(ctx, s.recordSubject(d))
+	switch {
+	case errors.Is(err, jetstream.ErrMsgNotFound), err == nil && msg.Sequence != e.rev:
+		return nil, errConflict
+	case err != nil:
+		return nil, err
+	}
+	e.lost = true
+	return e, nil
 }
 
 // instantOf rounds up, so that nothing ends early.
@@ -125,13 +142,13 @@ func later(ttl time.Duration) time.Duration {
 	return ttl + margin
 }
 
-// join reads the content of an entry from its parts. It returns errTorn if one is missing.
+// join reads the content of an entry from its parts. It returns errLost if one is missing.
 func (s *Store) join(ctx context.Context, d retrysafe.Digest, p parts) ([]byte, error) {
 	var content []byte
 	for i := range p.count {
 		msg, err := s.reads.GetLastMsgForSubject(ctx, s.partSubject(d, p.id, i))
 		if errors.Is(err, jetstream.ErrMsgNotFound) {
-			return nil, errTorn
+			return nil, errLost
 		}
 		if err != nil {
 			return nil, err

@@ -34,6 +34,9 @@ func (s *Store) claim(ctx context.Context, d retrysafe.Digest, first *entry, p *
 	isNew := true
 	err = s.update(ctx, d, first, func(e *entry, now storekit.Instant) (*entry, bool, error) {
 		verdict := retrysafe.Acquired
+		if e.lost && e.live(now) {
+			return nil, false, errLost
+		}
 		if isNew = !e.live(now); !isNew {
 			verdict = e.Verdict(p, now)
 		}

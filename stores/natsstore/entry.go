@@ -39,6 +39,8 @@ type entry struct {
 	// endsHere says that EndsAt counts from at, by the same clock.
 	endsHere bool
 	parts    parts // where the content is, if it does not fit into the entry
+	// lost says that a part is missing: there is no content then, and only what people decide may change the entry.
+	lost bool
 }
 
 // absent reports whether there is no record that could be over.
@@ -72,6 +74,7 @@ func (e *entry) live(now storekit.Instant) bool { return !e.absent() && !e.Expir
 // next returns a copy for the next version, in which the caller replaces what changes.
 func (e *entry) next(now storekit.Instant) *entry {
 	n := *e
+	n.lost = false
 	n.lapsed = e.over(now).lease
 	n.older = slices.DeleteFunc(slices.Clone(e.older), func(r record) bool { return !r.Audited(now) })
 	return &n

@@ -24,8 +24,9 @@ var (
 var (
 	// errConflict says that the record was written since it was read.
 	errConflict = errors.New("the record has changed meanwhile")
-	// errTorn says that a part of the record is missing: the record was written since it was read, or the part is lost.
-	errTorn = fmt.Errorf("a part of the record is missing: %w", retrysafe.ErrUnreadable)
+	// errLost says that a part of the record is missing, so that its content cannot be read.
+	errLost = fmt.Errorf("a part of the record is missing from the bucket; retrysafe keys purge or reopen makes the key "+
+		"usable: %w", retrysafe.ErrUnreadable)
 	// errOld says that a server answered with a version older than one that this process has written.
 	errOld = errors.New("the server answered with an older version of the record; does it still lead the stream?")
 )
@@ -74,7 +75,7 @@ func temporary(err error) bool {
 		return false
 	}
 	for _, t := range []error{
-		errConflict, errTorn, errOld, context.DeadlineExceeded, nats.ErrTimeout, nats.ErrNoResponders,
+		errConflict, errOld, context.DeadlineExceeded, nats.ErrTimeout, nats.ErrNoResponders,
 		jetstream.ErrNoStreamResponse, nats.ErrDisconnected, nats.ErrConnectionReconnecting, nats.ErrReconnectBufExceeded,
 	} {
 		if errors.Is(err, t) {

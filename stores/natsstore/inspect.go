@@ -14,11 +14,16 @@ import (
 	"github.com/retrysafe/retrysafe/internal/storekit"
 )
 
-// Inspect returns the records that are kept of a key, the newest first.
+// Inspect returns the records that are kept of a key, the newest first. If a part of them is missing from the bucket, it
+// returns them without content, and an error that wraps [retrysafe.ErrUnreadable].
 func (s *Store) Inspect(ctx context.Context, d retrysafe.Digest) ([]retrysafe.Record, error) {
 	found := []retrysafe.Record{}
+	var lost error
 	err := s.update(ctx, d, nil, func(e *entry, now storekit.Instant) (*entry, bool, error) {
-		found = found[:0]
+		found, lost = found[:0], nil
+		if e.lost {
+			lost = fmt.Errorf("inspect %s: %w", d, errLost)
+		}
 		for _, r := range e.all() {
 			if r.State != 0 && r.Readable(now) {
 				found = append(found, r.forPeople(e.key, now))
@@ -29,7 +34,7 @@ func (s *Store) Inspect(ctx context.Context, d retrysafe.Digest) ([]retrysafe.Re
 	if err != nil {
 		return nil, fmt.Errorf("inspect %s: %w", d, err)
 	}
-	return found, nil
+	return found, lost
 }
 
 // List returns up to p.Limit records, the newest first, without Meta, Body and steps.

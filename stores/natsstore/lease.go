@@ -95,7 +95,13 @@ func (s *Store) Release(ctx context.Context, l retrysafe.Lease) error {
 
 // underLease changes the entry of the lease's key. exact says that decide leaves the end of the lease as it is.
 func (s *Store) underLease(ctx context.Context, verb string, l retrysafe.Lease, exact bool, decide change) error {
-	if err := s.update(ctx, l.Key.Digest(), s.leases.get(l, exact), decide); err != nil {
+	readable := func(e *entry, now storekit.Instant) (*entry, bool, error) {
+		if e.lost {
+			return nil, false, errLost
+		}
+		return decide(e, now)
+	}
+	if err := s.update(ctx, l.Key.Digest(), s.leases.get(l, exact), readable); err != nil {
 		return fmt.Errorf("%s %s: %w", verb, l.Key, err)
 	}
 	return nil

@@ -37,7 +37,6 @@ func (s *Store) update(ctx context.Context, d retrysafe.Digest, first *entry, de
 	limited, cancel := context.WithTimeout(ctx, s.options.Timeout)
 	defer cancel()
 	e := first
-	var torn error
 	doubted := false // the write of an earlier try may be made yet
 	for tries := 0; ; tries++ {
 		err := s.try(limited, s.tryTimeout<<min(tries, 10), d, e, decide)
@@ -52,13 +51,11 @@ func (s *Store) update(ctx context.Context, d retrysafe.Digest, first *entry, de
 		switch {
 		case errors.Is(err, errConflict):
 			s.leases.drop(d)
-		case errors.Is(err, errTorn):
-			torn = err
 		default:
 			doubted = true
 		}
 		if !pauseFor(limited, err, tries) {
-			return s.givenUp(ctx, cmp.Or(torn, err)) // the last try may have been cut short
+			return s.givenUp(ctx, err)
 		}
 		e = nil
 	}
@@ -69,9 +66,6 @@ func (s *Store) givenUp(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if errors.Is(err, errTorn) {
-		return fmt.Errorf("also after %v: %w", s.options.Timeout, err)
-	}
 	return fmt.Errorf("no answer from a majority of the servers within %v, and whether it has happened is unknown: %w",
 		s.options.Timeout, err)
 }
@@ -79,7 +73,7 @@ func (s *Store) givenUp(ctx context.Context, err error) error {
 // pauseFor waits before the next try. It returns false if ctx ends before.
 func pauseFor(ctx context.Context, err error, tries int) bool {
 	pause, last := failurePause, lastFailurePause
-	if errors.Is(err, errConflict) || errors.Is(err, errTorn) {
+	if errors.Is(err, errConflict) {
 		pause, last = conflictPause, lastConflictPause
 	}
 	pause = min(pause<<min(tries, 10), last)
