@@ -3,6 +3,7 @@ package keys
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,41 +16,63 @@ import (
 
 // namedKeys are the keys that a decision is about, by digest.
 type namedKeys struct {
-	Digests []string `arg:"" optional:"" name:"digest" help:"Digests of keys, from the log (key=…), a refusal (instance) or keys list; - reads them from standard input, one a line."`
+	Digests []string `arg:"" optional:"" name:"digest" help:"Digests of keys, from the log (key=…), a refusal (instance) or keys list; - reads them from standard input, one a line, or the lines of keys list --json."`
 }
 
-// read returns the digests, each once, and whether they came from standard input.
-func (n namedKeys) read(stdin io.Reader) (digests []string, listed bool, err error) {
-	digests, where := n.Digests, "digest"
-	if listed = slices.Contains(n.Digests, "-"); listed {
+// selectedKeys are the keys that a decision is about. The zero value has none.
+type selectedKeys struct {
+	digests []string // each once
+	// fences are those of the newest records that were listed, by digest; 0: a record of any fence is meant.
+	fences map[string]int64
+	listed bool // they came from standard input
+}
+
+// add adds a key, unless it is there: of two records the one with the larger fence counts.
+func (k *selectedKeys) add(digest string, fence int64) {
+	if k.fences == nil {
+		k.fences = map[string]int64{}
+	}
+	if _, known := k.fences[digest]; !known {
+		k.digests = append(k.digests, digest)
+	}
+	k.fences[digest] = max(k.fences[digest], fence)
+}
+
+// read returns the keys that were named, or those that are listed on standard input.
+func (n namedKeys) read(stdin io.Reader) (selectedKeys, error) {
+	keys, texts, where := selectedKeys{}, n.Digests, "digest"
+	if keys.listed = slices.Contains(n.Digests, "-"); keys.listed {
 		if len(n.Digests) > 1 {
-			return nil, true, cli.Refusef("- reads all digests from standard input: name no others beside it")
+			return keys, cli.Refusef("- reads all digests from standard input: name no others beside it")
 		}
-		digests, where = nil, "standard input, digest"
+		texts, where = nil, "standard input, digest"
 		for lines := bufio.NewScanner(stdin); ; {
 			if !lines.Scan() {
 				if err := lines.Err(); err != nil {
-					return nil, true, cli.Refusef("standard input: %w", err)
+					return keys, cli.Refusef("standard input: %w", err)
 				}
 				break
 			}
 			if line := strings.TrimSpace(lines.Text()); line != "" {
-				digests = append(digests, line)
+				texts = append(texts, line)
 			}
 		}
 	}
-	seen, once := map[string]bool{}, []string(nil)
-	for i, text := range digests { // all of them before a key is changed
-		d, err := ParseDigest(text)
+	for i, text := range texts { // all of them before a key is changed
+		r := Record{Digest: text}
+		if keys.listed && strings.HasPrefix(text, "{") {
+			r = Record{}
+			if err := json.Unmarshal([]byte(text), &r); err != nil {
+				return keys, cli.Refusef("%s %d: the line is not one of keys list --json: %w", where, i+1, err)
+			}
+		}
+		d, err := ParseDigest(r.Digest)
 		if err != nil {
-			return nil, listed, cli.Refusef("%s %d: %w", where, i+1, err)
+			return keys, cli.Refusef("%s %d: %w", where, i+1, err)
 		}
-		if !seen[d.String()] {
-			seen[d.String()] = true
-			once = append(once, d.String())
-		}
+		keys.add(d.String(), r.Fence)
 	}
-	return once, listed, nil
+	return keys, nil
 }
 
 // Bulk makes a decision about one key after the other, and tells of each. An error about one key does not end it.

@@ -310,7 +310,7 @@ func TestPurgeByTag(t *testing.T) {
 	end("2", "bob")
 	end("3", "alice")
 	c := purgeCmd{Tag: "customer=alice", DecisionFlags: DecisionFlags{Reason: "erasure", By: "eve"}}
-	result, err := c.purge(t.Context(), NewLocal(store, nil), &cli.Streams{Out: io.Discard, Err: io.Discard}, nil)
+	result, err := c.purge(t.Context(), NewLocal(store, nil), &cli.Streams{Out: io.Discard, Err: io.Discard}, selectedKeys{})
 	clitest.Must(t, err)
 	clitest.Want(t, "purged", result.Purged, 2)
 	for id, want := range map[string]string{"1": "", "2": "2", "3": ""} {
@@ -338,7 +338,7 @@ func TestPurgeLeavesALaterAnswer(t *testing.T) {
 	purge := func(c purgeCmd) purgedJSON {
 		t.Helper()
 		c.Reason, c.By = "erasure", "eve"
-		result, err := c.purge(t.Context(), NewLocal(store, nil), &cli.Streams{Out: io.Discard, Err: io.Discard}, nil)
+		result, err := c.purge(t.Context(), NewLocal(store, nil), &cli.Streams{Out: io.Discard, Err: io.Discard}, selectedKeys{})
 		clitest.Must(t, err)
 		return result
 	}
@@ -397,6 +397,11 @@ func (s unread) List(ctx context.Context, p retrysafe.ListParams) ([]retrysafe.R
 	return found, errors.Join(err, fmt.Errorf("record 7 of version 2: %w", retrysafe.ErrUnreadable))
 }
 
+func (s unread) Stats(ctx context.Context) (retrysafe.Stats, error) {
+	stats, err := s.Inspector.Stats(ctx)
+	return stats, errors.Join(err, fmt.Errorf("record 7 of version 2: %w", retrysafe.ErrUnreadable))
+}
+
 func (s unread) Walk(ctx context.Context, visit func(retrysafe.Record) error) error {
 	found, err := s.List(ctx, retrysafe.ListParams{})
 	for _, r := range found {
@@ -407,21 +412,43 @@ func (s unread) Walk(ctx context.Context, visit func(retrysafe.Record) error) er
 	return err
 }
 
-// What the store cannot read hides no other key, and is told: by find, and by a purge, which has left it. Seen to fail
-// with List returning the error of the store: nothing was found, and nothing purged.
+// What the store cannot read hides no other key, and is told: by find, by a purge, which has left it, and beside the
+// counts. Seen to fail with List returning the error of the store: nothing was found, and nothing purged; and with
+// ErrUnreadable not looked at in count, and in CountUnfinished: nothing was counted.
 func TestKeysBesideOneThatCannotBeRead(t *testing.T) {
 	memory := memstore.New(memstore.Options{})
 	l := claimed(t, memory, "shop", "1", nil)
 	clitest.Must(t, memory.Complete(t.Context(), l, retrysafe.Result{Body: []byte("answer")}, retrysafe.Retention{}))
+	clitest.Must(t, memory.Extend(t.Context(), claimed(t, memory, "shop", "2", nil), 0))
 	keys := NewLocal(unread{unindexed{memory, memory}, memory}, nil)
+	page, err := keys.List(t.Context(), Query{State: Failed, Count: true})
+	if err != nil || page.Counts[Succeeded] != 1 || page.Counts[Abandoned] != 1 || page.Unread == "" {
+		t.Errorf("List = %+v, %v; want the counts of what can be read", page, err)
+	}
 	text, err := finding(t, keys, findCmd{What: "1", State: All})
 	clitest.WantText(t, "found", text, l.Key.Digest().String())
 	clitest.WantText(t, "error", fmt.Sprint(err), "record 7 of version 2")
 	scope := "shop"
 	c := purgeCmd{Scope: &scope, DecisionFlags: DecisionFlags{Reason: "erasure", By: "eve"}}
-	result, err := c.purge(t.Context(), keys, &cli.Streams{Out: io.Discard, Err: io.Discard}, nil)
+	result, err := c.purge(t.Context(), keys, &cli.Streams{Out: io.Discard, Err: io.Discard}, selectedKeys{})
 	clitest.Want(t, "purged", result.Purged, 1)
 	clitest.WantText(t, "error", fmt.Sprint(err), "record 7 of version 2")
+}
+
+// A store that does not count in time says so below the list. Seen to fail with Uncounted never set.
+func TestListWithoutCounts(t *testing.T) {
+	memory := memstore.New(memstore.Options{})
+	page, err := NewLocal(uncounted{unread{unindexed{memory, memory}, memory}}, nil).List(t.Context(),
+		Query{State: Failed, Count: true})
+	clitest.Must(t, err)
+	clitest.WantText(t, "the end of the list", page.uncounted(), "did not count them within 2s: too many")
+}
+
+// uncounted is a store that cannot count its records.
+type uncounted struct{ unread }
+
+func (uncounted) Stats(context.Context) (retrysafe.Stats, error) {
+	return retrysafe.Stats{}, errors.New("too many")
 }
 
 // Neither does it keep the others from being counted. Seen to fail with Unreadable never set: Measure failed.

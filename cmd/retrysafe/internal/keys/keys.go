@@ -108,8 +108,10 @@ type Page struct {
 	Keys []Record `json:"keys"`
 	// Next is the Before of the next page; 0: this is the last one.
 	Next int64 `json:"next,omitempty"`
-	// Counts are the numbers of records in the whole store, by state; nil if the store did not count them in time.
-	Counts map[string]int64 `json:"counts,omitempty"`
+	// Counts are the numbers of records in the whole store, by state, without those that it cannot read. nil: Uncounted says
+	// why the store did not count them, as in the time that it has for it.
+	Counts    map[string]int64 `json:"counts,omitempty"`
+	Uncounted string           `json:"uncounted,omitempty"`
 	// SelectedBy are the selectors that the answering process knows. One of an older version ignores those that it does
 	// not know, and would answer with records that were not asked for.
 	SelectedBy []string `json:"selected_by,omitempty"`
@@ -138,7 +140,8 @@ type Decision struct {
 	Reason string      `json:"reason"`
 	By     string      `json:"by"`
 	DryRun bool        `json:"dry_run,omitempty"`
-	// Fence is that of the record that was selected: Purge leaves the answer of a later claim. 0: the newest is meant.
+	// Fence is that of the record that was selected: a key that was claimed again since is left as it is. 0: the newest
+	// record is meant, whatever its fence.
 	Fence int64 `json:"fence,omitempty"`
 }
 
@@ -151,8 +154,10 @@ type HTTPAnswer struct {
 
 // Purged says what was deleted.
 type Purged struct {
-	// Bytes of the answers and steps that were dropped; 0: nothing was stored, and nothing was done.
+	// Bytes of the answers and steps that were dropped; 0: nothing was stored, and nothing was done, unless Lost is set.
 	Bytes int `json:"bytes"`
+	// Lost says that the answer or a step could not be read any more. How long they were is not known.
+	Lost bool `json:"lost,omitempty"`
 }
 
 // Record is the record of a key. It never holds the key itself, which is the caller's secret: the digest identifies
@@ -183,6 +188,8 @@ type Record struct {
 	Fingerprint string `json:"fingerprint,omitempty"`
 	// CompletedUpstream: the service completes the key in its own transaction (complete: upstream).
 	CompletedUpstream bool `json:"completed_upstream,omitempty"`
+	// Unread says why a part of the content is left out, such as an answer that is lost; "": nothing is. Set by Show only.
+	Unread string `json:"unread,omitempty"`
 	// Steps and Answer are set by Show only.
 	Steps  []Step  `json:"steps,omitempty"`
 	Answer *Answer `json:"answer,omitempty"`

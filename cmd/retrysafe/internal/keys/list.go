@@ -73,7 +73,7 @@ func (c listCmd) Run(s *cli.Streams) error {
 		if err != nil {
 			return err
 		}
-		return errors.Join(table.End(listed(n, more, c.State, first.Counts)+afterReading(first)), first.incomplete())
+		return errors.Join(table.End(listed(n, more, c.State, first.Counts)+first.uncounted()+afterReading(first)), first.incomplete())
 	})
 }
 
@@ -122,6 +122,15 @@ func afterReading(p Page) string {
 		return ""
 	}
 	return fmt.Sprintf("; this store has no index for it: read %d records", p.Read)
+}
+
+// uncounted says why the keys in other states are not counted.
+func (p Page) uncounted() string {
+	if p.Uncounted == "" {
+		return ""
+	}
+	return fmt.Sprintf("; how many the store has in other states is not known: it did not count them within %v: %s",
+		countPatience, cli.Clean(p.Uncounted))
 }
 
 // incomplete returns an error if records were left out.

@@ -28,21 +28,20 @@ const (
 	countPatience = 2 * time.Second
 )
 
-// count returns nil if the store cannot say in time.
-func (l Local) count(ctx context.Context) map[string]int64 {
+// count returns an error if the store cannot say in time. What the store cannot read is not counted: then the error
+// wraps retrysafe.ErrUnreadable, and comes beside the numbers.
+func (l Local) count(ctx context.Context) (map[string]int64, error) {
 	ctx, stop := context.WithTimeout(ctx, countPatience)
 	defer stop()
 	s, err := l.Store.Stats(ctx)
-	if err != nil {
-		return nil
-	}
 	unknown := int64(0)
-	if s.Abandoned > 0 {
-		if unknown, err = Unknown(ctx, l.Store); err != nil {
-			return nil
-		}
+	if s.Abandoned > 0 && (err == nil || errors.Is(err, retrysafe.ErrUnreadable)) {
+		unknown, err = Unknown(ctx, l.Store)
 	}
-	return byState(s, unknown)
+	if err != nil && !errors.Is(err, retrysafe.ErrUnreadable) {
+		return nil, err
+	}
+	return byState(s, unknown), err
 }
 
 // byState returns the number of records by state, if the outcome of so many abandoned ones is unknown.
@@ -65,11 +64,16 @@ func Unknown(ctx context.Context, store retrysafe.Inspector) (n int64, err error
 type Unfinished struct{ Unknown, Uncommitted, InFlight int64 }
 
 // CountUnfinished counts the pending records of a store, without those whose FirstFence is the fence before or a later
-// one; 0 counts all. It lists them, which takes far less time than Stats if few of many records are pending.
+// one; 0 counts all. It lists them, which takes far less time than Stats if few of many records are pending. If the
+// store cannot read all of them, it counts the others, and returns an error that wraps retrysafe.ErrUnreadable.
 func CountUnfinished(ctx context.Context, store retrysafe.Inspector, before int64) (u Unfinished, err error) {
+	var unread error
 	for p := (retrysafe.ListParams{State: retrysafe.Pending, Before: before, Limit: pageSize}); ; {
 		found, err := store.List(ctx, p)
-		if err != nil {
+		switch {
+		case errors.Is(err, retrysafe.ErrUnreadable):
+			unread = err
+		case err != nil:
 			return u, err
 		}
 		for _, r := range found {
@@ -84,7 +88,7 @@ func CountUnfinished(ctx context.Context, store retrysafe.Inspector, before int6
 			}
 		}
 		if len(found) < pageSize {
-			return u, nil
+			return u, unread
 		}
 	}
 }
@@ -98,7 +102,11 @@ func IsUnknown(r retrysafe.Record) bool {
 // Show implements Keys.
 func (l Local) Show(ctx context.Context, look Look) ([]Record, error) {
 	found, err := l.find(ctx, look)
-	if err != nil {
+	unread := ""
+	switch {
+	case !look.Answer && isPartly(found, err):
+		unread = err.Error()
+	case err != nil:
 		return nil, err
 	}
 	records := make([]Record, len(found))
@@ -109,8 +117,15 @@ func (l Local) Show(ctx context.Context, look Look) ([]Record, error) {
 	}
 	for i, r := range found {
 		records[i] = l.withUpstreamKey(detailed(r, look.Answer), r)
+		records[i].Unread = unread
 	}
 	return records, nil
+}
+
+// isPartly reports whether a store has returned records of a key without all of their content, such as an answer of which
+// a part is lost.
+func isPartly(found []retrysafe.Record, err error) bool {
+	return errors.Is(err, retrysafe.ErrUnreadable) && len(found) > 0
 }
 
 // isSealed reports whether an answer is encrypted, which is then read without the keys.
@@ -152,7 +167,8 @@ func inspect(
 
 // kept returns the records of a key for what needs no content. If the store cannot decrypt that, because the keyset lacks
 // a key for instance, it is the content as the store inside of it keeps it: such an answer can still be purged, and one of
-// them must not keep the other keys of a listing from being shown.
+// them must not keep the other keys of a listing from being shown. Content that is lost stays out, and the error comes
+// beside the records: see isPartly.
 func (l Local) kept(ctx context.Context, digest retrysafe.Digest) ([]retrysafe.Record, error) {
 	found, err := l.Store.Inspect(ctx, digest)
 	for s := any(l.Store); errors.Is(err, retrysafe.ErrUnreadable); {

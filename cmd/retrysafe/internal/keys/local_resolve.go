@@ -28,6 +28,9 @@ func (l Local) Resolve(ctx context.Context, d Decision) (Record, error) {
 			return Record{}, err
 		}
 	}
+	if err := l.isAsSelected(ctx, digest, d.Fence); err != nil {
+		return Record{}, err
+	}
 	known, err := l.Guard.Resolve(ctx, digest, r)
 	if err != nil {
 		return Record{}, refusalOf(err, digest, known)
@@ -109,11 +112,12 @@ func (l Local) Purge(ctx context.Context, d Decision) (Purged, error) {
 		return Purged{}, err
 	}
 	records, err := l.kept(ctx, digest)
-	if err != nil {
+	isLost := isPartly(records, err)
+	if err != nil && !isLost {
 		return Purged{}, err
 	}
 	bytes := storedBytes(records)
-	if len(records) > 0 && records[0].State.Ended() && bytes == 0 { // without another line in its trail
+	if len(records) > 0 && records[0].State.Ended() && bytes == 0 && !isLost { // without another line in its trail
 		return Purged{}, nil
 	}
 	known, err := l.Guard.Purge(ctx, digest, retrysafe.Purge{
@@ -126,7 +130,7 @@ func (l Local) Purge(ctx context.Context, d Decision) (Purged, error) {
 	case err != nil:
 		return Purged{}, refusalOf(err, digest, known)
 	}
-	return Purged{Bytes: bytes}, nil
+	return Purged{Bytes: bytes, Lost: isLost}, nil
 }
 
 // Reopen implements Keys. The record is the one from then on; with DryRun it is the one that is there.
@@ -135,11 +139,32 @@ func (l Local) Reopen(ctx context.Context, d Decision) (Record, error) {
 	if err != nil {
 		return Record{}, err
 	}
+	if err := l.isAsSelected(ctx, digest, d.Fence); err != nil {
+		return Record{}, err
+	}
 	known, err := l.Guard.Reopen(ctx, digest, retrysafe.Reopening{Reason: d.Reason, By: d.By, DryRun: d.DryRun})
 	if err != nil {
 		return Record{}, notReopened(err, digest, known)
 	}
 	return detailed(known, false), nil
+}
+
+// isAsSelected returns an error if the newest record of a key is of another claim than the one that was selected. The
+// Guard then reads the record again, and the store changes it only if no claim has come in between.
+func (l Local) isAsSelected(ctx context.Context, digest retrysafe.Digest, fence int64) error {
+	if fence == 0 {
+		return nil
+	}
+	found, err := l.kept(ctx, digest)
+	switch {
+	case len(found) == 0:
+		return err
+	case found[0].Fence != fence:
+		return &Error{Code: CodeChanged, Message: fmt.Sprintf("key %s was used again since: it was selected with the fence "+
+			"%d and has %d, the fence of another attempt or decision. Nothing was changed; list it again", digest, fence,
+			found[0].Fence)}
+	}
+	return nil
 }
 
 // notReopened says why, and what to do instead.

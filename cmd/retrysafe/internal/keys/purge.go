@@ -33,7 +33,8 @@ Examples:
     retrysafe keys purge --scope tenant-17 --store postgres://app@db/shop --reason 'request for erasure 4711' --dry-run
     retrysafe keys purge --tag customer=alice --store keys.db --reason 'request for erasure 4711'
 
-Tags stay with the record until it expires.`
+Tags stay with the record until it expires. With - for standard input, lines of keys list --json select the
+answers that were listed: that of a later use of the key stays. A digest alone selects all answers of its key.`
 }
 
 // purgedJSON says what a purge has done.
@@ -60,12 +61,12 @@ func (c purgeCmd) Run(s *cli.Streams) error {
 	if err := c.Check(); err != nil {
 		return err
 	}
-	digests, _, err := c.read(os.Stdin)
+	selected, err := c.read(os.Stdin)
 	if err != nil {
 		return err
 	}
 	return c.with(func(ctx context.Context, keys Keys) error {
-		result, err := c.purge(ctx, keys, s, digests)
+		result, err := c.purge(ctx, keys, s, selected)
 		if c.JSON {
 			err = errors.Join(err, cli.PrintJSON(s.Out, result))
 		} else {
@@ -84,17 +85,16 @@ func (c purgeCmd) Run(s *cli.Streams) error {
 }
 
 // purge goes through the keys.
-func (c purgeCmd) purge(ctx context.Context, keys Keys, s *cli.Streams, digests []string) (purgedJSON, error) {
+func (c purgeCmd) purge(ctx context.Context, keys Keys, s *cli.Streams, selected selectedKeys) (purgedJSON, error) {
 	result := purgedJSON{DryRun: c.DryRun}
 	b := &Bulk{Streams: s, Verb: "purged", DryRun: c.DryRun, Quiet: true}
-	selected := map[string]int64{}
 	purge := func(ctx context.Context, digest string) (any, error) {
 		p, err := keys.Purge(ctx, Decision{
-			Digest: digest, Fence: selected[digest], Reason: c.Reason, By: c.Decider(), DryRun: c.DryRun,
+			Digest: digest, Fence: selected.fences[digest], Reason: c.Reason, By: c.Decider(), DryRun: c.DryRun,
 		})
 		switch {
 		case err != nil:
-		case p.Bytes == 0:
+		case p.Bytes == 0 && !p.Lost:
 			result.Empty++
 		default:
 			result.Purged++
@@ -102,9 +102,9 @@ func (c purgeCmd) purge(ctx context.Context, keys Keys, s *cli.Streams, digests 
 		}
 		return nil, err
 	}
-	err := b.Each(ctx, digests, purge)
+	err := b.Each(ctx, selected.digests, purge)
 	if err == nil && len(c.Digests) == 0 {
-		err = c.purgeListed(ctx, keys, b, selected, purge)
+		err = c.purgeListed(ctx, keys, b, &selected, purge)
 	}
 	result.Errors = b.failed
 	return result, errors.Join(err, b.err)
@@ -113,7 +113,7 @@ func (c purgeCmd) purge(ctx context.Context, keys Keys, s *cli.Streams, digests 
 // purgeListed purges the keys that are selected, a page at a time. selected gets the fence of the newest record of each
 // that is: its older ones go with it, and an answer that is not selected stays, such as that of an attempt which has
 // used the key again since.
-func (c purgeCmd) purgeListed(ctx context.Context, keys Keys, b *Bulk, selected map[string]int64,
+func (c purgeCmd) purgeListed(ctx context.Context, keys Keys, b *Bulk, selected *selectedKeys,
 	purge func(context.Context, string) (any, error),
 ) error {
 	q := Query{State: All, Scope: c.Scope, Tag: c.Tag, MinAge: c.OlderThan}
@@ -126,8 +126,8 @@ func (c purgeCmd) purgeListed(ctx context.Context, keys Keys, b *Bulk, selected 
 		incomplete = cmp.Or(incomplete, page.incomplete())
 		var digests []string
 		for _, r := range page.Keys {
-			if _, known := selected[r.Digest]; !known && (r.State == Succeeded || r.State == Failed) {
-				selected[r.Digest] = r.Fence
+			if _, known := selected.fences[r.Digest]; !known && (r.State == Succeeded || r.State == Failed) {
+				selected.add(r.Digest, r.Fence)
 				digests = append(digests, r.Digest)
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
@@ -32,11 +33,12 @@ Only a key that has ended can be reopened. For one whose outcome is unknown, see
 Examples:
 
     retrysafe keys reopen 0f6c2a5d9e1b4c7f8a3d6e5b4c2f1a09 --store keys.db --reason 'declined by mistake; bug 17'
-    retrysafe keys list --store keys.db --state failed --json | jq -r .digest |
-        retrysafe keys reopen - --store keys.db --reason 'outage of the bank' --yes
+    retrysafe keys list --store keys.db --state failed --json > failed
+    retrysafe keys reopen - --store keys.db --reason 'outage of the bank' --yes < failed
 
 With more than one digest, or - for standard input, the command only says what it would do, unless --yes is
-given.`
+given. Standard input has lines of keys list --json, whose fences say which run was seen: a key that was used
+again since is left as it is.`
 }
 
 // Run reopens the keys.
@@ -44,18 +46,26 @@ func (c reopenCmd) Run(s *cli.Streams) error {
 	if err := c.Check(); err != nil {
 		return err
 	}
-	digests, listed, err := c.read(os.Stdin)
+	selected, err := c.read(os.Stdin)
 	switch {
 	case err != nil:
 		return err
 	case len(c.Digests) == 0:
 		return cli.Refusef("name the digests of keys, or - to read them from standard input")
 	}
-	isBulk := listed || len(digests) > 1
+	digests := selected.digests
+	if i := slices.IndexFunc(digests, func(d string) bool { return selected.listed && selected.fences[d] == 0 }); i >= 0 {
+		return cli.Refusef("standard input, key %s: the line has no fence, and the operation may have run again since the key "+
+			"was listed: give the lines of keys list --json, which have it", digests[i])
+	}
+	isBulk := selected.listed || len(digests) > 1
 	b := &Bulk{Streams: s, JSON: c.JSON, Verb: "reopened", DryRun: c.DryRun || isBulk && !c.Yes, Quiet: !isBulk}
 	err = c.with(func(ctx context.Context, keys Keys) error {
 		change := func(ctx context.Context, digest string) (any, error) {
-			d := Decision{Digest: digest, Action: retrysafe.ResolveReopen, Reason: c.Reason, By: c.Decider(), DryRun: b.DryRun}
+			d := Decision{
+				Digest: digest, Fence: selected.fences[digest], Action: retrysafe.ResolveReopen, Reason: c.Reason, By: c.Decider(),
+				DryRun: b.DryRun,
+			}
 			r, err := keys.Reopen(ctx, d)
 			return map[string]any{"digest": digest, "action": d.Action, "dry_run": d.DryRun, "record": r}, err
 		}

@@ -86,7 +86,8 @@ Examples:
 
 With several digests, with - for digests on standard input, or with --all, the same decision is made about many
 keys: without --yes the command only says what it would do. A key that cannot be resolved does not stop the
-others, and a signal stops the command between two keys.
+others, and a signal stops the command between two keys. Lines of keys list --json on standard input have the
+fence of the attempt that was seen: a key that another attempt has had since is left as it is.
 
     retrysafe keys resolve --all --scope tenant-17 --older-than 1h --limit 50 --store keys.db \
         --release --reason 'the service was down: nothing ran'
@@ -111,14 +112,14 @@ func (c resolveCmd) Run(s *cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	digests, listed, err := c.read(os.Stdin)
+	selected, err := c.read(os.Stdin)
 	switch {
 	case err != nil:
 		return err
-	case c.All || listed || len(digests) > 1:
-		return c.resolveAll(s, d, digests)
+	case c.All || selected.listed || len(selected.digests) > 1:
+		return c.resolveAll(s, d, selected)
 	}
-	d.Digest = digests[0]
+	d.Digest = selected.digests[0]
 	err = c.with(func(ctx context.Context, keys Keys) error {
 		r, err := keys.Resolve(ctx, d)
 		if err != nil {
@@ -133,7 +134,7 @@ func (c resolveCmd) Run(s *cli.Streams) error {
 }
 
 // resolveAll makes the same decision about many keys.
-func (c resolveCmd) resolveAll(s *cli.Streams, d Decision, digests []string) error {
+func (c resolveCmd) resolveAll(s *cli.Streams, d Decision, selected selectedKeys) error {
 	d.DryRun = c.DryRun || !c.Yes
 	verb := map[retrysafe.ResolveAction]string{
 		retrysafe.ResolveFail: "resolved as failed", retrysafe.ResolveRelease: "released",
@@ -144,13 +145,13 @@ func (c resolveCmd) resolveAll(s *cli.Streams, d Decision, digests []string) err
 	b := &Bulk{Streams: s, JSON: c.JSON, Verb: verb, DryRun: d.DryRun}
 	err := c.with(func(ctx context.Context, keys Keys) (err error) {
 		if c.All {
-			if digests, err = c.selected(ctx, keys, newProgress(s)); err != nil {
+			if err = c.selectAll(ctx, keys, newProgress(s), &selected); err != nil {
 				return err
 			}
 		}
-		return b.Each(ctx, digests, func(ctx context.Context, digest string) (any, error) {
+		return b.Each(ctx, selected.digests, func(ctx context.Context, digest string) (any, error) {
 			d := d
-			d.Digest = digest
+			d.Digest, d.Fence = digest, selected.fences[digest]
 			r, err := keys.Resolve(ctx, d)
 			return map[string]any{"digest": digest, "action": d.Action, "dry_run": d.DryRun, "record": r}, err
 		})
@@ -165,20 +166,20 @@ func (c resolveCmd) resolveAll(s *cli.Streams, d Decision, digests []string) err
 	return errors.Join(err, b.Result())
 }
 
-// selected lists the keys before one is changed, so that it is known how many there are.
-func (c allKeys) selected(ctx context.Context, keys Keys, p *progress) (digests []string, err error) {
+// selectAll lists the keys before one is changed, so that it is known how many there are.
+func (c allKeys) selectAll(ctx context.Context, keys Keys, p *progress, selected *selectedKeys) error {
 	defer p.end()
 	query := Query{State: Abandoned, Scope: c.Scope, MinAge: c.OlderThan}
 	first, err := eachListed(ctx, keys, query, func(r Record) (bool, error) {
-		if len(digests) == int(c.Limit) {
+		if len(selected.digests) == int(c.Limit) {
 			return false, &Error{Code: codeTooMany, Message: fmt.Sprintf("more than %s are selected: see keys list, and select "+
 				"fewer or raise --limit. Nothing was changed", keysInState(int(c.Limit), Abandoned))}
 		}
-		digests = append(digests, r.Digest)
-		p.tell(keysInState(len(digests), Abandoned) + " found")
+		selected.add(r.Digest, r.Fence)
+		p.tell(keysInState(len(selected.digests), Abandoned) + " found")
 		return true, nil
 	})
-	return digests, cmp.Or(err, first.incomplete())
+	return cmp.Or(err, first.incomplete())
 }
 
 func (c resolveCmd) checkSelection() error {

@@ -31,7 +31,7 @@ func (l Local) List(ctx context.Context, q Query) (Page, error) {
 		}
 	}
 	switch {
-	case inPages && errors.Is(err, retrysafe.ErrUnreadable):
+	case inPages && errors.Is(err, retrysafe.ErrUnreadable), isPartly(found, err):
 		page.Unread = err.Error()
 	case err != nil:
 		return Page{}, err
@@ -52,7 +52,13 @@ func (l Local) List(ctx context.Context, q Query) (Page, error) {
 		page.Keys = append(page.Keys, l.withUpstreamKey(summary(r), r))
 	}
 	if q.Count {
-		page.Counts = l.count(ctx)
+		page.Counts, err = l.count(ctx)
+		switch {
+		case errors.Is(err, retrysafe.ErrUnreadable):
+			page.Unread = cmp.Or(page.Unread, err.Error())
+		case err != nil:
+			page.Uncounted = err.Error()
+		}
 	}
 	return page, nil
 }
@@ -99,7 +105,7 @@ func (l Local) sightings(ctx context.Context, listed retrysafe.Record) ([]retrys
 	found, err := l.kept(ctx, listed.Key.Digest())
 	for _, r := range found {
 		if r.FirstFence == listed.FirstFence {
-			return r.Sightings, err
+			return r.Sightings, nil
 		}
 	}
 	return nil, err

@@ -109,6 +109,9 @@ func printRecord(w io.Writer, r Record, now time.Time, width int) error {
 		}
 		line(name, "%s, %d bytes", cli.Clean(step.Name), step.Bytes)
 	}
+	if r.Unread != "" {
+		line("unreadable", "%s", cli.Clean(r.Unread))
+	}
 	if r.Answer != nil {
 		line("answer", "%s", describeAnswer(*r.Answer))
 	}
