@@ -109,7 +109,13 @@ func (a localEnd) complete(r Result, cause error) (Outcome, error) {
 	case err != nil:
 		end := a.guard.unsaved.add(a.Attempt, &r)
 		kept := *end.result // save may make it smaller
-		a.later(end, err, func(ctx context.Context) error { return a.save(ctx, &kept) })
+		a.later(end, err, func(ctx context.Context) error {
+			err := a.save(ctx, &kept)
+			if errors.Is(err, ErrLeaseLost) {
+				a.undoDoubted()
+			}
+			return err
+		})
 		if out.Stored, err = end.hold(); err != nil {
 			return a.refusal(err)
 		}
@@ -233,9 +239,6 @@ func (a *Attempt) later(end *unsavedEnd, err error, save func(context.Context) e
 		kind := SavedLate
 		if err != nil {
 			kind = SaveAbandoned
-		}
-		if errors.Is(err, ErrLeaseLost) {
-			a.undoDoubted()
 		}
 		a.report(kind, err)
 		close(end.over)
