@@ -58,6 +58,12 @@ func (f files) wantRuns(want string) {
 	clitest.Want(f.T, "attempts that have run", strings.Join(strings.Fields(string(text)), " "), want)
 }
 
+// hasRun reports whether an attempt has run.
+func (f files) hasRun() bool {
+	about, err := os.Stat(f.ran)
+	return err == nil && about.Size() > 0
+}
+
 // start starts a script that says ready and runs until it is told to end, and returns when it is ready.
 func (f files) start(script string) *exec.Cmd { return f.startWith(os.Stderr, script) }
 
@@ -310,8 +316,14 @@ func TestSignals(t *testing.T) {
 	again := clitest.Run(t, cmd.Args[1:]...)
 	clitest.Want(t, "status again", again.Code, 7)
 
-	f = newFiles(t)
-	r := f.exec("exec sleep 1000", "--timeout=1s")
+	var r clitest.Result
+	for tries := 0; tries < 10; tries++ { // a machine that stands still for the second lets the command do nothing
+		f = newFiles(t)
+		r = f.exec("exec sleep 1000", "--timeout=1s")
+		if f.hasRun() {
+			break
+		}
+	}
 	clitest.Want(t, "status after the timeout", r.Code, exitBySignalBase+int(syscall.SIGTERM))
 	f.wantRuns("1")
 }
