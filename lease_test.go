@@ -175,8 +175,8 @@ func TestALateClaimOfAReleasedKeyIsUndone(t *testing.T) {
 }
 
 // A claim that arrives when its attempt has lost the key, and a person has released that, is undone. Seen to fail with
-// undoDoubted taken out of lost, and "saved late" with it taken out of complete: the key was in flight without an attempt,
-// and then abandoned.
+// undoDoubted taken out of lost, and "saved late" with it taken out of complete: the key was in flight without an
+// attempt, and then abandoned.
 func TestALateClaimOfALostKeyIsUndone(t *testing.T) {
 	for name, end := range map[string]func(k *kit) error{
 		"completed": func(*kit) error { return nil },

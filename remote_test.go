@@ -465,7 +465,8 @@ func (s *lateAsk) Claim(ctx context.Context, p retrysafe.ClaimParams) (retrysafe
 func TestALateAskIsUndone(t *testing.T) {
 	for lose, undecided := range map[int]bool{1: false, 2: true} {
 		bubble(t, retrysafe.Policy{Lease: 30 * time.Second}, func(k *kit) {
-			g := retrysafe.New(&lateAsk{faulty: k.store, lose: lose}, retrysafe.Options{Policy: k.guard.Policy(), SweepEvery: -1})
+			s := &lateAsk{faulty: k.store, lose: lose}
+			g := retrysafe.New(s, retrysafe.Options{Policy: k.guard.Policy(), SweepEvery: -1})
 			_, err := g.Do(k.ctx, pay(), k.handedOver(func(_ service, a *retrysafe.Attempt) {
 				if err := k.store.Store.Release(k.ctx, a.Control().Lease()); err != nil {
 					k.Error(err)

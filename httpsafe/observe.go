@@ -17,9 +17,9 @@ import (
 //     have compared is not known, and the request counts as [ObservedUnread]. With [FingerprintNone] the body does not
 //     matter.
 //   - VerifyFunc, ScopeFunc, KeySource and FingerprintFunc are called by that goroutine, with a copy of the request without its body,
-//     perhaps after the handler has returned. If one panics, the request counts as [ObservedPanic]. The context of the copy
-//     does not end with the request: for VerifyFunc, KeySource and ScopeFunc together it ends after 10 s. One that ignores
-//     it and does not return holds one of the places that [ObservationOptions].MaxInFlight counts.
+//     perhaps after the handler has returned. If one panics, the request counts as [ObservedPanic]. The context of the
+//     copy does not end with the request: for VerifyFunc, KeySource and ScopeFunc together it ends after 10 s. One that
+//     ignores it and does not return holds one of the places that [ObservationOptions].MaxInFlight counts.
 //   - The status of the answer decides whether the key would have been freed. Observe asks for it through the method
 //     Status() int of the http.ResponseWriter if there is one. Otherwise the handler gets an http.ResponseWriter that notes
 //     it and has the same of Flusher, Hijacker and io.ReaderFrom as the one below, and what net/http's own writers have besides.

@@ -345,7 +345,8 @@ func TestObservePanics(t *testing.T) {
 // TestObserveHanging: a function of the user that waits until its context ends gives the place of its request back, and
 // the request does not count as one that a Middleware would have refused.
 //
-// Seen to fail with "WithCancel" in the place of WithTimeout in find, by a deadlock, and with ObservedPanic taken out of it.
+// Seen to fail with "WithCancel" in the place of WithTimeout in find, by a deadlock, and with ObservedPanic taken out
+// of it.
 func TestObserveHanging(t *testing.T) {
 	hang := func(r *http.Request) error { <-r.Context().Done(); return r.Context().Err() }
 	for name, o := range map[string]httpsafe.Options{

@@ -144,8 +144,8 @@ func (s *observedRequest) look() Observed {
 	return s.claim()
 }
 
-// find finds the key and its caller. The functions of the user that it calls get a context that ends: one that waits for
-// ever would hold the place of a request for ever.
+// find finds the key and its caller. The functions of the user that it calls get a context that ends: one that waits
+// for ever would hold the place of a request for ever.
 func (s *observedRequest) find() (what Observed) {
 	x, c, r := &s.x, s.b.config, s.x.r
 	ctx, stop := context.WithTimeout(r.Context(), findTimeout)

@@ -126,8 +126,8 @@ func TestRecordThatCannotBeDecoded(t *testing.T) {
 }
 
 // A record of which a part is lost can be seen, with what is there of it, and what people decide makes its key usable.
-// Seen to fail with ErrUnreadable taken out of inspect, and with forPeople returning when an answer is missing: the step
-// was left out.
+// Seen to fail with ErrUnreadable taken out of inspect, and with forPeople returning when an answer is missing: the
+// step was left out.
 func TestLostPart(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
@@ -151,7 +151,8 @@ func TestLostPart(t *testing.T) {
 			}
 		}
 		found, err := s.Inspect(t.Context(), d)
-		if !errors.Is(err, retrysafe.ErrUnreadable) || len(found) != 1 || found[0].Fence != l.Fence || len(found[0].Steps) != 1 {
+		if !errors.Is(err, retrysafe.ErrUnreadable) || len(found) != 1 || found[0].Fence != l.Fence ||
+			len(found[0].Steps) != 1 {
 			t.Errorf("%s: Inspect = %+v, %v; want the record without its answer, and ErrUnreadable", name, found, err)
 		}
 		if err := decide(t.Context(), d, l.Fence, retrysafe.StepResult{Name: retrysafe.AuditStepPrefix + "1"}); err != nil {

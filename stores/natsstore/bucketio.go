@@ -51,8 +51,8 @@ func (s *Store) read(ctx context.Context, d retrysafe.Digest) (*entry, error) {
 	return e, e.unpackContent(content)
 }
 
-// withoutContent returns an entry of which a part is missing. It returns errConflict if the entry was written since it was
-// read: then the part went with the version that named it.
+// withoutContent returns an entry of which a part is missing. It returns errConflict if the entry was written since it
+// was read: then the part went with the version that named it.
 func (s *Store) withoutContent(ctx context.Context, d retrysafe.Digest, e *entry) (*entry, error) {
 	msg, err := s.reads.GetLastMsgForSubject(ctx, s.recordSubject(d))
 	switch {

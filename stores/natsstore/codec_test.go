@@ -188,8 +188,8 @@ func TestPurgeAgainDropsTheParts(t *testing.T) {
 }
 
 // A record of which a part is lost is no free key, and no server that is away. People can see it, and what they decide
-// makes the key usable. Seen to fail with "ErrUnreadable" taken out of errLost, and with lost not looked at in claim, in
-// underLease and in Inspect.
+// makes the key usable. Seen to fail with "ErrUnreadable" taken out of errLost, and with lost not looked at in claim,
+// in underLease and in Inspect.
 func TestLostPart(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
@@ -223,8 +223,8 @@ func TestLostPart(t *testing.T) {
 	}
 }
 
-// A record that has expired keeps no attempt from its key, also if a part of it is lost. Seen to fail with lost looked at
-// alone in claim.
+// A record that has expired keeps no attempt from its key, also if a part of it is lost. Seen to fail with lost looked
+// at alone in claim.
 func TestLostPartOfAnExpiredRecord(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)

@@ -14,8 +14,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/storekit"
 )
 
-// Inspect returns the records that are kept of a key, the newest first. If a part of them is missing from the bucket, it
-// returns them without content, and an error that wraps [retrysafe.ErrUnreadable].
+// Inspect returns the records that are kept of a key, the newest first. If a part of them is missing from the bucket,
+// it returns them without content, and an error that wraps [retrysafe.ErrUnreadable].
 func (s *Store) Inspect(ctx context.Context, d retrysafe.Digest) ([]retrysafe.Record, error) {
 	found := []retrysafe.Record{}
 	var lost error

@@ -310,7 +310,8 @@ func TestPurgeByTag(t *testing.T) {
 	end("2", "bob")
 	end("3", "alice")
 	c := purgeCmd{Tag: "customer=alice", DecisionFlags: DecisionFlags{Reason: "erasure", By: "eve"}}
-	result, err := c.purge(t.Context(), NewLocal(store, nil), &cli.Streams{Out: io.Discard, Err: io.Discard}, selectedKeys{})
+	result, err := c.purge(t.Context(), NewLocal(store, nil), &cli.Streams{Out: io.Discard, Err: io.Discard},
+		selectedKeys{})
 	clitest.Must(t, err)
 	clitest.Want(t, "purged", result.Purged, 2)
 	for id, want := range map[string]string{"1": "", "2": "2", "3": ""} {
@@ -338,7 +339,8 @@ func TestPurgeLeavesALaterAnswer(t *testing.T) {
 	purge := func(c purgeCmd) purgedJSON {
 		t.Helper()
 		c.Reason, c.By = "erasure", "eve"
-		result, err := c.purge(t.Context(), NewLocal(store, nil), &cli.Streams{Out: io.Discard, Err: io.Discard}, selectedKeys{})
+		result, err := c.purge(t.Context(), NewLocal(store, nil), &cli.Streams{Out: io.Discard, Err: io.Discard},
+			selectedKeys{})
 		clitest.Must(t, err)
 		return result
 	}

@@ -108,8 +108,8 @@ type Page struct {
 	Keys []Record `json:"keys"`
 	// Next is the Before of the next page; 0: this is the last one.
 	Next int64 `json:"next,omitempty"`
-	// Counts are the numbers of records in the whole store, by state, without those that it cannot read. nil: Uncounted says
-	// why the store did not count them, as in the time that it has for it.
+	// Counts are the numbers of records in the whole store, by state, without those that it cannot read. nil: Uncounted
+	// says why the store did not count them, as in the time that it has for it.
 	Counts    map[string]int64 `json:"counts,omitempty"`
 	Uncounted string           `json:"uncounted,omitempty"`
 	// SelectedBy are the selectors that the answering process knows. One of an older version ignores those that it does

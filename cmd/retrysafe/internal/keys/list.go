@@ -73,7 +73,8 @@ func (c listCmd) Run(s *cli.Streams) error {
 		if err != nil {
 			return err
 		}
-		return errors.Join(table.End(listed(n, more, c.State, first.Counts)+first.uncounted()+afterReading(first)), first.incomplete())
+		text := listed(n, more, c.State, first.Counts) + first.uncounted() + afterReading(first)
+		return errors.Join(table.End(text), first.incomplete())
 	})
 }
 

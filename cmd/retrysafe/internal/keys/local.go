@@ -122,8 +122,8 @@ func (l Local) Show(ctx context.Context, look Look) ([]Record, error) {
 	return records, nil
 }
 
-// isPartly reports whether a store has returned records of a key without all of their content, such as an answer of which
-// a part is lost.
+// isPartly reports whether a store has returned records of a key without all of their content, such as an answer of
+// which a part is lost.
 func isPartly(found []retrysafe.Record, err error) bool {
 	return errors.Is(err, retrysafe.ErrUnreadable) && len(found) > 0
 }

@@ -55,8 +55,8 @@ func (c reopenCmd) Run(s *cli.Streams) error {
 	}
 	digests := selected.digests
 	if i := slices.IndexFunc(digests, func(d string) bool { return selected.listed && selected.fences[d] == 0 }); i >= 0 {
-		return cli.Refusef("standard input, key %s: the line has no fence, and the operation may have run again since the key "+
-			"was listed: give the lines of keys list --json, which have it", digests[i])
+		return cli.Refusef("standard input, key %s: the line has no fence, and the operation may have run again since the "+
+			"key was listed: give the lines of keys list --json, which have it", digests[i])
 	}
 	isBulk := selected.listed || len(digests) > 1
 	b := &Bulk{Streams: s, JSON: c.JSON, Verb: "reopened", DryRun: c.DryRun || isBulk && !c.Yes, Quiet: !isBulk}

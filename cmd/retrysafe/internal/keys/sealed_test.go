@@ -83,8 +83,9 @@ func (s lossy) Inspect(ctx context.Context, d retrysafe.Digest) ([]retrysafe.Rec
 	return found, err
 }
 
-// An answer of which a part is lost can be seen, purged and reopened. Seen to fail with isPartly returning false: each was
-// refused; with Lost not looked at by purge: nothing was counted; and with sightings returning the error: no key was listed.
+// An answer of which a part is lost can be seen, purged and reopened. Seen to fail with isPartly returning false: each
+// was refused; with Lost not looked at by purge: nothing was counted; and with sightings returning the error: no key
+// was listed.
 func TestKeysWhoseAnswerIsLost(t *testing.T) {
 	t.Parallel()
 	store := lossy{memstore.New(memstore.Options{})}
