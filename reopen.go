@@ -13,6 +13,9 @@ type Reopening struct {
 	Reason string
 	// By names the person or program that decides; up to MaxByBytes of UTF-8. It is kept in the trail.
 	By string
+	// Fence is that of the claim whose answer was found wrong, as a listing has shown it: a key that was claimed again
+	// stays as it is. 0: that of the last claim.
+	Fence int64
 	// DryRun checks everything and changes nothing.
 	DryRun bool
 }
@@ -54,8 +57,8 @@ type Reopener interface {
 //   - [ErrInvalidResolution], if a field of r is missing or wrong
 //   - [ErrKeyUnknown], if the store has no record of the key, or its Key window has passed: then the next request with
 //     the key runs as if it were new
-//   - [ErrNotEnded], with the record that was found, if the key is in flight, abandoned or released, or if another
-//     person was faster; see [Guard.Resolve] for a key that is abandoned
+//   - [ErrNotEnded], with the record that was found, if the key is in flight, abandoned or released, if it was claimed
+//     again since r.Fence, or if another person was faster; see [Guard.Resolve] for a key that is abandoned
 //   - errors.ErrUnsupported, if the store is not an Inspector or not a Reopener
 //   - [ErrShutdown]
 //   - [ErrStoreFailed], with the store's error. The key has ended as before, unless only the store's answer was lost:
@@ -74,6 +77,8 @@ func (g *Guard) Reopen(ctx context.Context, d Digest, r Reopening) (Record, erro
 		return Record{}, fmt.Errorf("reopen key %s: %w", d, err)
 	case !known.State.Ended():
 		return known, fmt.Errorf("reopen key %s: %w: it is %s", d, ErrNotEnded, known.State)
+	case isLater(known, r.Fence):
+		return known, laterClaim("reopen", d, known, ErrNotEnded)
 	case known.KeyLeft == 0:
 		return known, fmt.Errorf("reopen key %s: %w: it is free, and the next request with it runs as if it were new; what "+
 			"is left is kept for support only", d, ErrKeyUnknown)

@@ -130,6 +130,33 @@ func TestPurgeThatArrivesLate(t *testing.T) {
 	}
 }
 
+// A decision about a claim that a listing has shown leaves the key as it is if that was claimed again since.
+//
+// Seen to fail with isLater taken out of Reopen, of Purge and of Resolve.
+func TestDecisionsAboutAnEarlierClaim(t *testing.T) {
+	bubble(t, retrysafe.Policy{}, func(k *kit) {
+		k.wantAnswer(pay(), k.answer("declined"), "declined", false)
+		earlier := k.reopen().Fence
+		k.wantAnswer(pay(), k.answer("paid"), "paid", false)
+		late := again
+		late.Fence = earlier
+		k.notReopened(late, retrysafe.ErrNotEnded)
+		purge := retrysafe.Purge{Reason: "asked", Fence: earlier}
+		if _, err := k.guard.Purge(k.ctx, pay().Key.Digest(), purge); !errors.Is(err, retrysafe.ErrNotEnded) {
+			k.Errorf("Purge = %v, want ErrNotEnded", err)
+		}
+		k.wantAnswer(pay(), k.answer("must not run"), "paid", true)
+		late.Fence = k.stored().Fence
+		k.notReopened(late, nil)
+		k.crash()
+		r := decision(retrysafe.ResolveComplete)
+		r.Fence = late.Fence
+		k.wantNot(r, retrysafe.ErrNotAbandoned)
+		r.Fence = k.stored().Fence
+		k.wantRecord(k.resolve(r), retrysafe.Succeeded)
+	})
+}
+
 // The trail of a key that has been through everything says of each decision that it was carried out.
 //
 // Seen to fail with leftUnfinished as it was before there was a Reopen: a completion that was reopened counted as

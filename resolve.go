@@ -49,6 +49,9 @@ type Resolution struct {
 	// process does in a transaction that completes the key under the lease: after the release that transaction cannot
 	// commit. What the work does outside of that transaction is not undone, and the next attempt may do it again.
 	EndLease func(Record) bool
+	// Fence is that of the claim that the decision is about, as a listing has shown it: a key that was claimed again stays
+	// as it is. 0: that of the last claim.
+	Fence int64
 	// DryRun checks everything and changes nothing.
 	DryRun bool
 }
@@ -86,7 +89,8 @@ var (
 //   - [ErrInvalidResolution], if a field of r is missing or wrong, or if the store takes no Result of that size
 //   - [ErrKeyUnknown], if the store has no record of the key
 //   - ErrNotAbandoned, with the record that was found, if an attempt's lease runs and may not be ended (see
-//     [Resolution.EndLease]), if the key has ended or was released, or if another attempt or person was faster
+//     [Resolution.EndLease]), if the key has ended, was released or was claimed again since r.Fence, or if another attempt
+//     or person was faster
 //   - errors.ErrUnsupported, if the store is not an Inspector
 //   - [ErrShutdown]
 //   - [ErrStoreFailed], with the store's error. The key is abandoned as before, unless only the store's answer was
@@ -109,6 +113,8 @@ func (g *Guard) Resolve(ctx context.Context, d Digest, r Resolution) (Record, er
 	switch {
 	case known.State != Pending || inFlight && !ends:
 		return known, notAbandoned(known)
+	case isLater(known, r.Fence):
+		return known, laterClaim("resolve", d, known, ErrNotAbandoned)
 	case r.DryRun:
 		return known, nil
 	case ends:
@@ -320,6 +326,14 @@ func (g *Guard) putBack(ctx context.Context, p ClaimParams, c Claim) {
 	g.waiting.wake(p.Key)
 }
 
+// isLater reports whether a record is of another claim than the one that a decision is about; fence 0: of any.
+func isLater(known Record, fence int64) bool { return fence != 0 && fence != known.Fence }
+
+func laterClaim(verb string, d Digest, known Record, why error) error {
+	return fmt.Errorf("%s key %s: %w: it was claimed again, under the fence %d, and that claim was not selected", verb, d,
+		why, known.Fence)
+}
+
 // Purge is a person's request to drop the answer of a key. See [Guard.Purge].
 type Purge struct {
 	// Reason says why. Required; up to MaxReasonBytes of UTF-8. It is kept in the trail.
@@ -378,9 +392,8 @@ func (g *Guard) Purge(ctx context.Context, d Digest, p Purge) (Record, error) {
 	switch {
 	case !known.State.Ended():
 		return known, fmt.Errorf("purge key %s: %w: it is %s", d, ErrNotEnded, known.State)
-	case p.Fence != 0 && p.Fence != known.Fence:
-		return known, fmt.Errorf("purge key %s: it was claimed again, under the fence %d, and the answer of that claim was "+
-			"not selected: %w under the fence %d", d, known.Fence, ErrNotEnded, p.Fence)
+	case isLater(known, p.Fence):
+		return known, laterClaim("purge", d, known, ErrNotEnded)
 	}
 	purger, ok := As[Purger](g.store)
 	if !ok {

@@ -199,6 +199,7 @@ func (q *request) act(ctx context.Context, d keys.Decision) (string, error) {
 		if err := q.isChanged(ctx, *q.proposed, d.Digest); err != nil {
 			return "", err
 		}
+		d.Fence = q.proposed.Pins[d.Digest].Fence
 	}
 	if isLetter(d.Digest) {
 		return q.settle(ctx, d)

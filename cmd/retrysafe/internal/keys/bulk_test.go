@@ -122,8 +122,8 @@ func TestResolveManyKeys(t *testing.T) {
 // A list on standard input has the fence of each record: a key that was used again since is left as it is by each
 // decision, and reopening takes no digest without its fence.
 //
-// Seen to fail with fence not looked at in isAsSelected: both keys were changed; with Fence left out of the Decision of
-// each command; and with the look at fences taken out of Run.
+// Seen to fail with isLater returning false: all three were changed; with Fence left out of the Decision of each
+// command; and with the look at fences taken out of Run.
 func TestAListedKeyThatWasUsedAgain(t *testing.T) {
 	t.Parallel()
 	file, digests := keysInEachState(t)

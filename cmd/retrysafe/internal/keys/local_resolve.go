@@ -20,7 +20,7 @@ func (l Local) Resolve(ctx context.Context, d Decision) (Record, error) {
 		return Record{}, err
 	}
 	r := retrysafe.Resolution{
-		Action: d.Action, Reason: d.Reason, By: d.By, DryRun: d.DryRun,
+		Action: d.Action, Reason: d.Reason, By: d.By, Fence: d.Fence, DryRun: d.DryRun,
 		EndLease: func(r retrysafe.Record) bool { return proxy.IsCompletedUpstream(r.Fingerprint) },
 	}
 	if d.Answer != nil {
@@ -28,12 +28,9 @@ func (l Local) Resolve(ctx context.Context, d Decision) (Record, error) {
 			return Record{}, err
 		}
 	}
-	if err := l.isAsSelected(ctx, digest, d.Fence); err != nil {
-		return Record{}, err
-	}
 	known, err := l.Guard.Resolve(ctx, digest, r)
 	if err != nil {
-		return Record{}, refusalOf(err, digest, known)
+		return Record{}, refusalOf(err, digest, d.Fence, known)
 	}
 	return detailed(known, false), nil
 }
@@ -62,8 +59,8 @@ func (a HTTPAnswer) result() (retrysafe.Result, error) {
 	return result, nil
 }
 
-// refusalOf turns an error about a key into an Error.
-func refusalOf(err error, digest retrysafe.Digest, known retrysafe.Record) error {
+// refusalOf turns an error about a key, which was selected with that fence, into an Error.
+func refusalOf(err error, digest retrysafe.Digest, fence int64, known retrysafe.Record) error {
 	e := &Error{Message: err.Error()}
 	switch {
 	case errors.Is(err, retrysafe.ErrInvalidResolution):
@@ -94,6 +91,10 @@ func refusalOf(err error, digest retrysafe.Digest, known retrysafe.Record) error
 	default:
 		e.Code = CodeChanged
 	}
+	if e.Code == CodeChanged && fence != 0 && fence != known.Fence {
+		e.Message = fmt.Sprintf("key %s was used again since: it was selected with the fence %d and has %d, the fence of "+
+			"another attempt or decision. Nothing was changed; list it again, or name its digest", digest, fence, known.Fence)
+	}
 	return e
 }
 
@@ -120,15 +121,9 @@ func (l Local) Purge(ctx context.Context, d Decision) (Purged, error) {
 	if len(records) > 0 && records[0].State.Ended() && bytes == 0 && !isLost { // without another line in its trail
 		return Purged{}, nil
 	}
-	known, err := l.Guard.Purge(ctx, digest, retrysafe.Purge{
-		Reason: d.Reason, By: d.By, Fence: d.Fence, DryRun: d.DryRun,
-	})
-	switch {
-	case err != nil && d.Fence != 0 && known.State.Ended() && known.Fence != d.Fence:
-		return Purged{}, &Error{Code: CodeChanged, Message: fmt.Sprintf("key %s was used again since, and the later answer is "+
-			"not selected. Nothing was changed; to drop both answers, name the digest", digest)}
-	case err != nil:
-		return Purged{}, refusalOf(err, digest, known)
+	known, err := l.Guard.Purge(ctx, digest, retrysafe.Purge{Reason: d.Reason, By: d.By, Fence: d.Fence, DryRun: d.DryRun})
+	if err != nil {
+		return Purged{}, refusalOf(err, digest, d.Fence, known)
 	}
 	return Purged{Bytes: bytes, Lost: isLost}, nil
 }
@@ -139,43 +134,24 @@ func (l Local) Reopen(ctx context.Context, d Decision) (Record, error) {
 	if err != nil {
 		return Record{}, err
 	}
-	if err := l.isAsSelected(ctx, digest, d.Fence); err != nil {
-		return Record{}, err
-	}
-	known, err := l.Guard.Reopen(ctx, digest, retrysafe.Reopening{Reason: d.Reason, By: d.By, DryRun: d.DryRun})
+	known, err := l.Guard.Reopen(ctx, digest, retrysafe.Reopening{
+		Reason: d.Reason, By: d.By, Fence: d.Fence, DryRun: d.DryRun,
+	})
 	if err != nil {
-		return Record{}, notReopened(err, digest, known)
+		return Record{}, notReopened(err, digest, d.Fence, known)
 	}
 	return detailed(known, false), nil
 }
 
-// isAsSelected returns an error if the newest record of a key is of another claim than the one that was selected. The
-// Guard then reads the record again, and the store changes it only if no claim has come in between.
-func (l Local) isAsSelected(ctx context.Context, digest retrysafe.Digest, fence int64) error {
-	if fence == 0 {
-		return nil
-	}
-	found, err := l.kept(ctx, digest)
-	switch {
-	case len(found) == 0:
-		return err
-	case found[0].Fence != fence:
-		return &Error{Code: CodeChanged, Message: fmt.Sprintf("key %s was used again since: it was selected with the fence "+
-			"%d and has %d, the fence of another attempt or decision. Nothing was changed; list it again", digest, fence,
-			found[0].Fence)}
-	}
-	return nil
-}
-
 // notReopened says why, and what to do instead.
-func notReopened(err error, digest retrysafe.Digest, known retrysafe.Record) error {
+func notReopened(err error, digest retrysafe.Digest, fence int64, known retrysafe.Record) error {
 	e := &Error{Code: CodeNotEnded}
 	switch state := stateOf(known); {
 	case errors.Is(err, retrysafe.ErrKeyUnknown) && known.State.Ended() && known.KeyLeft == 0:
 		e.Code = CodeNoKey
 		e.Message = "is free already: its retention has ended, and the next request with it runs as if it were new"
 	case !errors.Is(err, retrysafe.ErrNotEnded) || known.State.Ended():
-		return refusalOf(err, digest, known)
+		return refusalOf(err, digest, fence, known)
 	case state == InFlight:
 		e.Code, e.LeaseLeft = CodeInFlight, known.LeaseLeft.Seconds()
 		e.Message = "is in flight: wait until it has ended"
