@@ -133,7 +133,7 @@ func TestTheTimelineShowsCodesAndNoCredentials(t *testing.T) {
 
 func TestObserved(t *testing.T) {
 	s, address := open(t, served{})
-	report := run(t, recipeFor(s, address))
+	report := runUntil(t, func(r *probe.Report) bool { return r.Observed.InFlight != 0 }, recipeFor(s, address))
 	o := report.Observed
 	if o.Protocol != "grpc" || o.Header != "idempotency-key" || o.Mismatch != 9 || o.InFlight != 10 ||
 		o.Malformed != 3 || o.Marker != "idempotent-replayed" {
