@@ -2,6 +2,7 @@ package memstore_test
 
 import (
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -102,4 +103,29 @@ func BenchmarkReplay(b *testing.B) {
 	for b.Loop() {
 		s.Claim(ctx, p)
 	}
+}
+
+// The fences of stores that share a clock are in the order of the claims, also if New was kept waiting for the clock once.
+// Seen to fail with one look at the clock.
+func TestFencesOfStoresWithOneClockAreInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		clock := func() time.Duration { return time.Since(start) }
+		var slow sync.Once
+		slowOnce := func() time.Duration {
+			slow.Do(func() { time.Sleep(time.Second) })
+			return clock()
+		}
+		var last int64
+		for i, s := range []*memstore.Store{
+			memstore.New(memstore.Options{Clock: clock}), memstore.New(memstore.Options{Clock: slowOnce}),
+		} {
+			time.Sleep(time.Millisecond)
+			c, err := s.Claim(t.Context(), params("k"))
+			if err != nil || c.Lease.Fence <= last {
+				t.Errorf("store %d: fence %d after %d, %v", i, c.Lease.Fence, last, err)
+			}
+			last = c.Lease.Fence
+		}
+	})
 }

@@ -89,11 +89,20 @@ func New(o Options) *Store {
 	o = o.withDefaults()
 	s := &Store{
 		options: o,
-		epoch:   time.Duration(time.Now().UnixNano()) - o.Clock(),
+		epoch:   epochOf(o.Clock),
 		records: make(map[retrysafe.Digest]*record),
 	}
 	s.arrived.next, s.arrived.prev = &s.arrived, &s.arrived
 	return s
+}
+
+// epochOf returns when a clock began. Of three looks the latest counts, because a goroutine that is kept waiting between
+// time.Now and the clock finds an earlier time: what stores with the same clock have claimed would not be in order.
+func epochOf(clock func() time.Duration) (epoch time.Duration) {
+	for range 3 {
+		epoch = max(epoch, time.Duration(time.Now().UnixNano())-clock())
+	}
+	return epoch
 }
 
 // Claim takes the key for one attempt, or reports who has it.
