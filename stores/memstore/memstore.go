@@ -96,13 +96,11 @@ func New(o Options) *Store {
 	return s
 }
 
-// epochOf returns when a clock began. Of three looks the latest counts, because a goroutine that is kept waiting between
+// epochOf returns when a clock began. Of two looks the later counts, because a goroutine that is kept waiting between
 // time.Now and the clock finds an earlier time: what stores with the same clock have claimed would not be in order.
-func epochOf(clock func() time.Duration) (epoch time.Duration) {
-	for range 3 {
-		epoch = max(epoch, time.Duration(time.Now().UnixNano())-clock())
-	}
-	return epoch
+func epochOf(clock func() time.Duration) time.Duration {
+	look := func() time.Duration { return time.Duration(time.Now().UnixNano()) - clock() }
+	return max(look(), look())
 }
 
 // Claim takes the key for one attempt, or reports who has it.
