@@ -16,6 +16,9 @@ const socketSuffix = ".admin"
 // maxSocketPath is the longest path that a socket can have on every system.
 const maxSocketPath = 103
 
+// unmoved is the longest name that a socket has in the directory of the file before it is moved to its place.
+const unmoved = "/4294967295/s"
+
 // pointer is the first part of a file that names the socket. It is used where the path of a socket beside the SQLite
 // file is too long.
 const pointer = "retrysafe socket: "
@@ -33,7 +36,7 @@ func Listen(file string) (net.Listener, error) {
 	if err := clear(place); err != nil {
 		return nil, err
 	}
-	if len(place) <= maxSocketPath {
+	if max(len(place), len(filepath.Dir(place)+unmoved)) <= maxSocketPath {
 		l, err := listenPrivately(place)
 		if err != nil {
 			return nil, err
@@ -45,7 +48,7 @@ func Listen(file string) (net.Listener, error) {
 		return nil, err
 	}
 	elsewhere := filepath.Join(directory, "keys"+socketSuffix)
-	l, err := listenPrivately(elsewhere)
+	l, err := net.Listen("unix", elsewhere)
 	if err == nil {
 		err = os.WriteFile(place, []byte(pointer+elsewhere+"\n"), 0o600)
 	}

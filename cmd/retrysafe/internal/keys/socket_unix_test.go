@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -44,7 +45,7 @@ func showAt(t *testing.T, file string) {
 	}
 }
 
-// Whatever the umask, no other user may connect. Seen to fail with syscall.Umask taken out of listenPrivately.
+// Whatever the umask, no other user may connect. Seen to fail with Chmod taken out of listenPrivately.
 func TestSocketIsPrivate(t *testing.T) {
 	old := syscall.Umask(0)
 	defer syscall.Umask(old)
@@ -58,6 +59,40 @@ func TestSocketIsPrivate(t *testing.T) {
 		t.Errorf("mode %v", info.Mode())
 	}
 	showAt(t, file)
+}
+
+// Directories that are made while a process begins to listen can be entered. Seen to fail with a listenPrivately that
+// changes the umask meanwhile: a server of another test could not start in its own.
+func TestListeningLeavesTheUmaskAlone(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "keys.db")
+	listened := make(chan struct{})
+	go func() {
+		defer close(listened)
+		for range 500 {
+			l, err := Listen(file)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			l.Close()
+		}
+	}()
+	defer func() { <-listened }()
+	made := t.TempDir()
+	for n := 0; ; n++ {
+		select {
+		case <-listened:
+			return
+		default:
+		}
+		directory := filepath.Join(made, strconv.Itoa(n))
+		if err := os.Mkdir(directory, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if info, err := os.Stat(directory); err != nil || info.Mode().Perm() != 0o700 {
+			t.Fatalf("%v, %v", info.Mode(), err)
+		}
+	}
 }
 
 // A file in a deep directory has its socket elsewhere, which is found, and replaced after a kill.
