@@ -293,8 +293,8 @@ func (r Risk) String() string { return r.Setting + ": " + r.Loses + " " + r.Reme
 type Inspector interface {
 	// Inspect returns what is kept of a key, the newest record first: the one that takes part in claims, if there is
 	// one, and ended ones until their Audit window has passed. A record that never ended is not returned once its Key
-	// window has passed. If there are none, the slice is empty. A store that cannot decrypt content returns the records
-	// without it, and an error that wraps ErrUnreadable.
+	// window has passed. If there are none, the slice is empty. A store that cannot decrypt content, or has lost a part
+	// of it, returns the records without it, and an error that wraps ErrUnreadable.
 	Inspect(ctx context.Context, d Digest) ([]Record, error)
 	// List returns p.Limit of the records that Inspect would show, if there are so many, the newest first, without
 	// Meta, Body and steps. If the store cannot read some of its records, such as those of a newer version, it returns the
