@@ -14,7 +14,7 @@ import (
 // checkout. All test packages share the file: the first of those that one go command runs has it brought up to date.
 func Build(pkg string) (program string, err error) { return build(pkg, testRun()) }
 
-// build builds a command, unless the last to build it had the same name for the run of tests, which is not empty.
+// build builds a command, unless the same run of tests was the last to build it. run names that; "" is never the same.
 func build(pkg, run string) (program string, err error) {
 	out, err := exec.Command("go", "env", "GOWORK").Output()
 	if err != nil {
@@ -49,7 +49,7 @@ func build(pkg, run string) (program string, err error) {
 }
 
 // testRun names the go command that has started this process as one of its tests, by its id and the time of its start.
-// It returns nothing where that cannot be known: another program has started it, or there is no /proc.
+// It returns "" where that cannot be known: another program has started it, or there is no /proc.
 func testRun() string {
 	parent := strconv.Itoa(os.Getppid())
 	stat, err := os.ReadFile(filepath.Join("/proc", parent, "stat"))
