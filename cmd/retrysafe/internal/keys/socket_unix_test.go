@@ -130,6 +130,13 @@ func TestSocketOfAShortName(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := filepath.Join(directory, "k")
+	for range 20 { // the name has one to ten random digits
+		l, err := Listen(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Close()
+	}
 	listenAt(t, file)
 	showAt(t, file)
 }
