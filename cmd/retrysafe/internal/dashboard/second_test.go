@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -208,12 +209,7 @@ func TestAProposalAboutAKeyThatHasChanged(t *testing.T) {
 	digest := k.abandon("acme", "1")
 	other := k.abandon("acme", "2")
 	page := k.propose("resolve", decidePath, "release", digest, other)
-	key := retrysafe.Key{Scope: "acme", ID: "1"}
-	c, err := k.store.Claim(t.Context(), retrysafe.ClaimParams{
-		Key: key, Owner: retrysafe.NewOwner(), Lease: time.Minute, TakeOver: true, Fingerprint: "raw:1", Keep: retrysafe.Retention{Key: time.Hour},
-	})
-	must(t, err)
-	must(t, k.store.Extend(t.Context(), c.Lease, 0)) // abandoned again
+	k.abandonAgain("acme", "1")
 	k.as("purge")
 	k.wantText("its page", k.get(page), "The proposal has lapsed", "this is done for one key")
 	k.wantText("confirmed", k.confirm("purge", page), "Carried out for 1 of 2", "has lapsed: the key has changed since")
@@ -227,10 +223,47 @@ func TestAProposalAboutAKeyThatHasChanged(t *testing.T) {
 	k.wantStatus("when it is decided", k.confirm("purge", page), http.StatusBadRequest) // its page has nothing to confirm
 	ended := k.end("acme", "3", "{}")
 	page = k.propose("second", purgePath, "purge", ended)
-	_, err = keys.NewLocal(k.store, nil).Reopen(t.Context(), keys.Decision{Digest: ended, Reason: "bug 17", By: "x"}) // the fence stays
+	_, err := keys.NewLocal(k.store, nil).Reopen(t.Context(), keys.Decision{Digest: ended, Reason: "bug 17", By: "x"}) // the fence stays
 	must(t, err)
 	k.as("purge")
 	k.wantText("when it is reopened", k.get(page), "It was succeeded, and is released")
+}
+
+// changedFirst changes a key before a decision about it is carried out.
+type changedFirst struct {
+	keys.Keys
+	change func()
+}
+
+func (c changedFirst) Resolve(ctx context.Context, d keys.Decision) (keys.Record, error) {
+	if !d.DryRun {
+		c.change()
+	}
+	return c.Keys.Resolve(ctx, d)
+}
+
+// A key that another attempt takes after it was compared with the proposal is left as it is. Seen to fail with Fence left
+// out of act: the key was released.
+func TestAProposalAboutAKeyThatChangesMeanwhile(t *testing.T) {
+	k, _ := startSecond(t)
+	digest := k.abandon("acme", "1")
+	page := k.propose("resolve", decidePath, "release", digest)
+	k.dashboard.keys = changedFirst{k.dashboard.keys, func() { k.abandonAgain("acme", "1") }}
+	k.wantText("confirmed", k.confirm("purge", page), "was used again since")
+	if state := k.stateOf(digest); state != keys.Abandoned {
+		t.Errorf("it is %s", state)
+	}
+}
+
+// abandonAgain abandons an abandoned key once more, under a later fence.
+func (k *kit) abandonAgain(scope, id string) {
+	k.Helper()
+	c, err := k.store.Claim(k.Context(), retrysafe.ClaimParams{
+		Key: retrysafe.Key{Scope: scope, ID: id}, Owner: retrysafe.NewOwner(), Lease: time.Minute, TakeOver: true,
+		Fingerprint: "raw:1", Keep: retrysafe.Retention{Key: time.Hour},
+	})
+	k.must(err)
+	k.must(k.store.Extend(k.Context(), c.Lease, 0))
 }
 
 // Several keys are proposed and confirmed at once. What cannot be decided is left out, and a key has one proposal.
